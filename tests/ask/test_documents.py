@@ -16,16 +16,16 @@ from msgspec import UNSET, Struct, UnsetType
 
 from recollect.ask.conversation.documents import MessageDocument, TreeDocument
 from recollect.ask.doctor.check import CheckReport
+from recollect.ask.file_versions import (
+    FilesDocument,
+)
 from recollect.ask.library import Home
 from recollect.ask.list import SessionList
 from recollect.ask.overview import OverviewDocument
+from recollect.ask.resume import Resumption
 from recollect.ask.search.hits import SearchDocument
-from recollect.ask.session_documents import (
-    FilesDocument,
-    ResumeDocument,
-    TodosDocument,
-)
 from recollect.ask.sessions.messages import SessionAgents
+from recollect.ask.todos import TodosDocument
 from recollect.change.fork import ForkDocument
 from recollect.change.keeping import CleanupDocument
 from recollect.change.label import LabelDocument
@@ -89,7 +89,7 @@ def test_a_command_prints_what_its_type_says(
         (SessionAgents, "show S --sub-agents --warm-ups"),
         (FilesDocument, "files S"),
         (FilesDocument, "diff S"),
-        (ResumeDocument, "resume S --print"),
+        (Resumption, "resume S --print"),
         (SessionRepair, "doctor S --fix"),
         (ForkDocument, "fork S"),
         (LabelDocument, "rename S title"),

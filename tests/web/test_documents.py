@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recollect.ask.session_documents import FileDiffDocument, FileTextDocument
+from recollect.ask.file_versions import FileDiffDocument, FileTextDocument
 from recollect.cli.main import main
 from recollect.sample import sample_home
 from recollect.web.answers import ErrorDocument

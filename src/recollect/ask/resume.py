@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PureWindowsPath
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from recollect.agents.homes import agent_of_log
 from recollect.agents.mirror import native_file, warning_of
@@ -48,7 +49,12 @@ _CANDIDATES = 20
 
 
 class Resumption(Struct, frozen=True):
-    """How to go on with a session. ``cwd`` is "" where the log names no directory."""
+    """How to go on with a session. ``cwd`` is "" where the log names no directory.
+
+    ``notes``: why the client may refuse it, or what it does to it. ``restore``: the command that brings it back from the
+    archive first. ``command`` is what one would type in ``cwd``; ``line`` is for a shell, and leaves out a directory that is not
+    there: the client takes a log by its path from anywhere.
+    """
 
     session: str
     title: str
@@ -56,17 +62,17 @@ class Resumption(Struct, frozen=True):
     cwd_exists: bool
     argv: tuple[str, ...]
     nearby: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # why the client may refuse it, or what it does to it
+    notes: tuple[str, ...] = ()
+    restore: str | None = None
+    command: str = ""
+    line: str = ""
 
-    @property
-    def command(self) -> str:
-        """The command as one would type it, in ``cwd``."""
-        return shlex.join(self.argv)
-
-    @property
-    def line(self) -> str:
-        """For a shell. A directory that is not there is left out: the client takes a log by its path from anywhere."""
-        return f"cd {shlex.quote(self.cwd)} && {self.command}" if self.cwd_exists else self.command
+    def __post_init__(self) -> None:
+        if not self.command:
+            force_setattr(self, "command", shlex.join(self.argv))
+        if not self.line:
+            place = f"cd {shlex.quote(self.cwd)}" if self.cwd_exists else None
+            force_setattr(self, "line", " && ".join(filter(None, (self.restore, place, self.command))))
 
     @property
     def client(self) -> str:

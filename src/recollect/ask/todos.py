@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from recollect.ask.homes import Homes
 from recollect.ask.sessions.home_guard import refuse_open
@@ -53,6 +53,14 @@ class SessionTodoList(Struct, frozen=True):
     path: Path
     orphan: bool
     items: tuple[SessionTodo, ...]
+
+
+class TodosDocument(Struct, frozen=True):
+    """Todo lists; ``show --todos --json`` also counts them and the empty ones."""
+
+    lists: list[SessionTodoList]
+    total: int | UnsetType = UNSET
+    empty: int | UnsetType = UNSET
 
 
 class TodoMove(Struct, frozen=True, kw_only=True):

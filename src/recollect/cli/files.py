@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import UNSET, structs, to_builtins
 
-from recollect.ask import session_documents as documents
+from recollect.ask import file_versions as documents
 from recollect.ask.sessions.session import Session
 from recollect.change import rewind
 from recollect.change.rewind import planned_restoration, restore

@@ -16,8 +16,7 @@ from recollect.ask.history import (
     command_history,
     plan_documents,
 )
-from recollect.ask.session_documents import TodosDocument
-from recollect.ask.todos import SessionTodo, SessionTodoList, lists_of, move_item, to_do_lists
+from recollect.ask.todos import SessionTodo, SessionTodoList, TodosDocument, lists_of, move_item, to_do_lists
 from recollect.cli.terminal import output
 from recollect.cli.terminal.options import (
     add_apply,

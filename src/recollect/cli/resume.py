@@ -8,13 +8,12 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from msgspec import convert, structs
+from msgspec import structs
 
 from recollect.ask import archive as archive_service
 from recollect.ask.homes import Homes
 from recollect.ask.library import Home
 from recollect.ask.resume import Resumption, found_session, resumption
-from recollect.ask.session_documents import ResumeDocument
 from recollect.ask.sessions.session import ArchivedSession, Session
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes, settings_home
@@ -52,7 +51,8 @@ def run_resume(options: Namespace) -> int:
     if isinstance(session, ArchivedSession):
         way = resumption(session, options.cwd)  # before anything is restored: it may be refused
         if options.json or options.only_print:
-            return _print_way(options, way, command(options, "protect", "restore", session.id, "--apply"))
+            restore = command(options, "protect", "restore", session.id, "--apply")
+            return _print_way(options, structs.replace(way, restore=restore, line=""))
         home, session = _restored(options, session)
     way = resumption(session, options.cwd)
     _tell_doubts(home, way)
@@ -170,12 +170,11 @@ def _fetch(options: Namespace, url: str) -> Resumption | None:
     return None
 
 
-def _print_way(options: Namespace, way: Resumption, restore: str | None = None) -> int:
+def _print_way(options: Namespace, way: Resumption) -> int:
     if options.json:
-        document = convert(way, ResumeDocument, from_attributes=True)
-        output.print_json(document if restore is None else structs.replace(document, restore=restore))
+        output.print_json(way)
     else:
-        output.say(visible(" && ".join([*([] if restore is None else [restore]), way.line])))
+        output.say(visible(way.line))
     return 0
 
 

@@ -5,22 +5,21 @@ Agents, findings and files need a pass over the whole log. They are made on requ
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
-from recollect.ask import session_documents
+from recollect.ask import file_versions
 from recollect.ask.conversation.content import PageSession, blob_of
 from recollect.ask.conversation.conversation import ConversationView, ViewMessages, talk_of
 from recollect.ask.doctor.check import CheckSummary, check
 from recollect.ask.homes import Homes
-from recollect.ask.resume import resumption
+from recollect.ask.resume import Resumption, resumption
 from recollect.ask.sessions.home_guard import is_only_read
 from recollect.ask.sessions.messages import SessionAgents, agent_count, agents_of, whole_branches
 from recollect.ask.sessions.session import Compaction, Session
-from recollect.ask.todos import to_do_lists
+from recollect.ask.todos import TodosDocument, to_do_lists
 from recollect.change.repair import SessionRepair, page_repair, planned_repair, repair_document
 from recollect.errors import NotFound, RecollectError, UsageError
 from recollect.model.checks.rules import Finding
@@ -120,10 +119,10 @@ def _active_talk(session: PageSession) -> tuple[ViewMessages | None, str | None]
 
 
 @routes.get(f"{AT}/resume")
-def resume(page: Page, session: Name) -> session_documents.PageResumeDocument:
+def resume(page: Page, session: Name) -> Resumption:
     """How to continue the session. What only the archive has is restored first."""
     desk, opened = page.backend, page.backend.reading(session)
-    way, restore = resumption(opened), ""
+    way = resumption(opened)
     if opened.is_archived:
         # The client finds it by its id once it is back in its home; until then only the copy's path is known.
         if str(opened.path) in way.argv and not is_known_id(CLAUDE, opened.id):
@@ -132,19 +131,9 @@ def resume(page: Page, session: Name) -> session_documents.PageResumeDocument:
                 hint=f"restore it and continue it with: {desk.command('resume', opened.id, '--yes')}",
             )
         argv = tuple(opened.id if word == str(opened.path) else word for word in way.argv)
-        way = structs.replace(way, argv=argv)
-        restore = f"{desk.command('protect', 'restore', opened.id, '--apply')} && "
-    line = f"cd {shlex.quote(way.cwd)} && {way.command}" if way.cwd else way.command
-    return session_documents.PageResumeDocument(
-        session=way.session,
-        title=way.title,
-        cwd=way.cwd,
-        cwd_exists=way.cwd_exists,
-        command=way.command,
-        argv=way.argv,
-        nearby=way.nearby,
-        line=restore + line,
-    )
+        restore = desk.command("protect", "restore", opened.id, "--apply")
+        way = structs.replace(way, argv=argv, restore=restore, command="", line="")
+    return way
 
 
 @routes.get(f"{AT}/agents")
@@ -166,16 +155,16 @@ def files_of(page: Page, session: PageSession) -> Files:
 
 
 @routes.get(f"{AT}/files")
-def files(page: Page, session: Name) -> session_documents.FilesDocument:
+def files(page: Page, session: Name) -> file_versions.FilesDocument:
     """Versions of the files it changed, without their contents."""
     opened = page.backend.reading(session)
     rows = [
-        session_documents.touched_file(
-            path, [session_documents.version_document(number, one) for number, one in enumerate(found, 1)]
+        file_versions.touched_file(
+            path, [file_versions.version_document(number, one) for number, one in enumerate(found, 1)]
         )
         for path, found in files_of(page, opened).items()
     ]
-    return session_documents.FilesDocument(opened.id, rows, len(rows))
+    return file_versions.FilesDocument(opened.id, rows, len(rows))
 
 
 def version_of(files: Files, path: str, number: int) -> FileVersion:
@@ -192,7 +181,7 @@ def version_of(files: Files, path: str, number: int) -> FileVersion:
 @routes.get(f"{AT}/files/version")
 def file_version(
     page: Page, session: Name, path: PathText, number: Version
-) -> session_documents.FileTextDocument:
+) -> file_versions.FileTextDocument:
     """The text of one version; nothing if it is not text or unknown."""
     version = version_of(files_of(page, page.backend.reading(session)), path, number)
     content = version.content
@@ -201,13 +190,13 @@ def file_version(
         text = content.decode() if isinstance(content, bytes) else content
     except UnicodeDecodeError:
         text = None
-    return session_documents.FileTextDocument(
+    return file_versions.FileTextDocument(
         path=path,
         number=number,
         text=None if text is None else text[:_LONGEST_TEXT],
         is_binary=content is not None and text is None,
         cut=text is not None and len(text) > _LONGEST_TEXT,
-        bytes=session_documents.version_length(version),
+        bytes=file_versions.version_length(version),
     )
 
 
@@ -221,7 +210,7 @@ def file_bytes(page: Page, session: Name, path: PathText, number: Version) -> Fi
 @routes.get(f"{AT}/files/diff")
 def file_diff(
     page: Page, session: Name, path: PathText, number: Version, against: Before | None = None
-) -> session_documents.FileDiffDocument:
+) -> file_versions.FileDiffDocument:
     """What changed between two versions; without ``against``, since the one before."""
     files = files_of(page, page.backend.reading(session))
     new = version_of(files, path, number)
@@ -232,7 +221,7 @@ def file_diff(
         problem = None
     except UsageError as unknown:
         text, problem = "", unknown.message
-    return session_documents.FileDiffDocument(
+    return file_versions.FileDiffDocument(
         path=path,
         number=number,
         against=before,
@@ -243,12 +232,10 @@ def file_diff(
 
 
 @routes.get(f"{AT}/todos")
-def todos(page: Page, session: Name) -> session_documents.TodosDocument:
+def todos(page: Page, session: Name) -> TodosDocument:
     """The todo lists."""
     name = page.backend.reading(session).id
-    return session_documents.TodosDocument(
-        [one for one in to_do_lists(page.backend.home) if one.session == name]
-    )
+    return TodosDocument([one for one in to_do_lists(page.backend.home) if one.session == name])
 
 
 class FindingsDocument(Struct, frozen=True):

@@ -534,19 +534,6 @@ export interface PageMessageDocument {
   cut: boolean
 }
 
-/** How to continue a session; ``line`` works from any directory. */
-export interface PageResumeDocument {
-  session: string
-  title: string
-  cwd: string
-  cwd_exists: boolean
-  command: string
-  argv: string[]
-  restore?: string
-  nearby: string[]
-  line: string
-}
-
 /** The hits of a search, by session. ``is_loose`` and ``is_weak`` are those of ``search --json``. */
 export interface PageSearchDocument {
   query: string
@@ -703,6 +690,20 @@ export interface RepairProof {
 export interface RequestDocument {
   path: string
   body: Record<string, unknown>
+}
+
+/** How to go on with a session. ``cwd`` is "" where the log names no directory. ``notes``: why the client may refuse it, or what it does to it. ``restore``: the command that brings it back from the archive first. ``command`` is what one would type in ``cwd``; ``line`` is for a shell, and leaves out a directory that is not there: the client takes a log by its path from anywhere. */
+export interface Resumption {
+  session: string
+  title: string
+  cwd: string
+  cwd_exists: boolean
+  argv: string[]
+  nearby: string[]
+  notes: string[]
+  restore: string | null
+  command: string
+  line: string
 }
 
 /** What is to be known before a message is read: why another tree begins, or what a resume would load. */

@@ -36,7 +36,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from recollect.ask.session_documents import PageResumeDocument
+from recollect.ask.resume import Resumption
 from recollect.errors import RecollectError, UsageError
 from recollect.model.cost.report import CostReport
 from recollect.model.lines.json_text import encode_json
@@ -211,21 +211,12 @@ def refresh_index(page: MemberPage) -> IndexStateDocument:
     return IndexStateDocument(page.backend.index.state)
 
 
-def resume(page: MemberPage, session: Name) -> PageResumeDocument:
+def resume(page: MemberPage, session: Name) -> Resumption:
     """How to continue it on the member's machine; nothing is looked up on this one."""
     opened = page.backend.reading(session)
     argv = resume_command(page.origin, opened.id)
     line = shlex.join(argv)
-    return PageResumeDocument(
-        session=opened.id,
-        title=opened.title,
-        cwd=opened.cwd,
-        cwd_exists=True,
-        command=line,
-        argv=argv,
-        nearby=(),
-        line=line,
-    )
+    return Resumption(opened.id, opened.title, opened.cwd, True, argv, line=line)
 
 
 class SignedOutDocument(Struct, frozen=True):

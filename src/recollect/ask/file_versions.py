@@ -1,4 +1,4 @@
-"""Sessions in lists, and what belongs to one besides its messages: agents, files, todo lists, how to resume it."""
+"""The files that a session touched, as JSON: versions, texts, differences."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import datetime as dt
 
 from msgspec import UNSET, Struct, UnsetType
 
-from recollect.ask.todos import SessionTodoList
 from recollect.model.files.history import FileVersion, VersionSource
-
-# ---- files -----------------------------------------------------------------------------------------------
 
 
 class FileVersionDocument(Struct, frozen=True, kw_only=True):
@@ -102,33 +99,3 @@ def version_length(version: FileVersion) -> int | None:
     content = version.content
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     return None if data is None else len(data)
-
-
-# ---- todos and resume ------------------------------------------------------------------------------------
-
-
-class TodosDocument(Struct, frozen=True):
-    """Todo lists; ``show --todos --json`` also counts them and the empty ones."""
-
-    lists: list[SessionTodoList]
-    total: int | UnsetType = UNSET
-    empty: int | UnsetType = UNSET
-
-
-class ResumeDocument(Struct, frozen=True, kw_only=True):
-    """How to continue a session in the client."""
-
-    session: str
-    title: str
-    cwd: str
-    cwd_exists: bool
-    command: str
-    argv: tuple[str, ...]
-    restore: str | UnsetType = UNSET  # the command that brings it back from the archive first
-
-
-class PageResumeDocument(ResumeDocument, frozen=True, kw_only=True):
-    """How to continue a session; ``line`` works from any directory."""
-
-    nearby: tuple[str, ...]
-    line: str
