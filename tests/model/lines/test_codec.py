@@ -101,14 +101,7 @@ def test_an_assistant_line_has_usage_and_blocks() -> None:
     assert bytes(body.message.blocks[0].input) == b'{"command":"ls"}'
     usage = body.message.usage
     assert usage is not None
-    assert (3, 5, 100, 200, 2000, 2) == (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_write_5m_tokens,
-        usage.cache_write_1h_tokens,
-        usage.cache_read_input_tokens,
-        usage.web_searches,
-    )
+    assert (3, 5, 100, 200, 2000, 2) == usage.tokens().counts
     assert usage.output_tokens_details is not None
     assert (usage.speed, usage.inference_geo, usage.output_tokens_details.thinking_tokens) == (
         "fast",

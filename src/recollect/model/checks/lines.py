@@ -174,9 +174,6 @@ class DamagedLine(Struct, frozen=True):
                 return True
         return self.half in missing or (self.is_half_message and self.half not in known)
 
-    def violation(self, *, is_loss: bool) -> RuleViolation:
-        return RuleViolation(self.code if is_loss else self.harmless_code, self.what, self.offset)
-
 
 def line_faults(item: Entry) -> Iterator[RuleViolation]:
     """What is unusual about an entry that can be read."""

@@ -304,7 +304,8 @@ class _Scanner:
             # Nothing can be recognised, but the next entry follows one that is not in the log.
             is_gap = not one.lost and after is not None and after.parent in orphans
             is_loss = is_gap or one.holds_a_message(known, frozenset(orphans))
-            yield one.violation(is_loss=is_loss and self._log.kind != "agent" and one.offset >= begins_at)
+            is_error = is_loss and self._log.kind != "agent" and one.offset >= begins_at
+            yield RuleViolation(one.code if is_error else one.harmless_code, one.what, one.offset)
 
     def _link(self, point: Node | LeafMark | None) -> None:
         if isinstance(point, Node):

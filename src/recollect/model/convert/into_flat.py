@@ -127,7 +127,7 @@ class _FlatWriter:
         usage = response.best.usage if response.best else None
         if usage is None:
             self._lost(LossCode.USAGE_UNKNOWN, "response without token counts, written as 0", response.source)
-        elif usage.cache_write_1h_tokens:
+        elif usage.tokens().cache_write_1h:
             self._lost(LossCode.CACHE_LIFETIME, "cache writes that live an hour", response.source)
         usual = (None, "standard")
         if usage and (usage.web_searches or usage.speed not in usual or usage.service_tier not in usual):

@@ -249,16 +249,6 @@ class Usage(Struct, frozen=True):
     iterations: Raw | UnsetType = UNSET
 
     @property
-    def cache_write_1h_tokens(self) -> int:
-        """Cache writes that live an hour."""
-        return cache_writes(self.cache_creation_input_tokens, self.cache_creation)[1]
-
-    @property
-    def cache_write_5m_tokens(self) -> int:
-        """Cache writes that live five minutes: what is not said to live an hour."""
-        return cache_writes(self.cache_creation_input_tokens, self.cache_creation)[0]
-
-    @property
     def web_searches(self) -> int:
         """Searches the API made for this response."""
         return (self.server_tool_use.web_search_requests or 0) if self.server_tool_use else 0

@@ -10,7 +10,7 @@ import binascii
 import functools
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -327,7 +327,9 @@ def find(text: str, *, name: str = "", is_escaped: bool = False) -> list[SecretM
         if view is None:
             break
         chain, current = [*chain, view], view.text
-    return _settled(_not_marked(text, found))
+    # Digits inside a redaction mark are not a password.
+    marks = [TextSpan(*mark.span()) for mark in _MARK.finditer(text)] if "[redacted:" in text else []
+    return _settled([*_outside(marks, found)])
 
 
 def _source(chain: list[TextView], found: SecretMatch) -> TextSpan:
@@ -335,18 +337,6 @@ def _source(chain: list[TextView], found: SecretMatch) -> TextSpan:
     for view in reversed(chain):
         place = view.source(place)
     return place
-
-
-def _not_marked(text: str, found: list[SecretMatch]) -> list[SecretMatch]:
-    """Drop matches inside a redaction mark: its digits are not a password."""
-    marks = [TextSpan(*mark.span()) for mark in _MARK.finditer(text)] if "[redacted:" in text else []
-    starts = [mark.start for mark in marks]
-
-    def is_inside(one: SecretMatch) -> bool:
-        at = bisect_right(starts, one.start) - 1
-        return at >= 0 and one.end <= marks[at].end
-
-    return [one for one in found if not is_inside(one)]
 
 
 def _settled(found: list[SecretMatch]) -> list[SecretMatch]:
@@ -366,29 +356,29 @@ def _settled(found: list[SecretMatch]) -> list[SecretMatch]:
 def _look(text: str) -> Iterator[SecretMatch]:
     runs = list(base64_stretches(text))
     binary = [place for place, letters in runs if _is_binary(letters)]
-    yield from _outside(binary, _directly(text))
+    # Letters in binary data in base64, such as a picture, are chance; but some secrets are base64 themselves.
+    yield from _outside(binary, _directly(text), but_whole=True)
     for is_marked in (False, True):
         if not is_marked or re.search(r"\n[ \t]*[>+|\u2502\xe2-]", text):
             view = joined(text, is_marked=is_marked)
             if view is not None:
-                yield from _outside(binary, over_lines(view))
+                yield from _outside(binary, over_lines(view), but_whole=True)
     for place, letters in runs:
         for inner in _in_base64(letters):
             yield SecretMatch(inner.kind, *place, inner.secret, MatchRank.WRAPPED)
 
 
-def _outside(binary: list[TextSpan], found: Iterator[SecretMatch]) -> Iterator[SecretMatch]:
-    """Without matches that are a part of binary data in base64, such as a picture: those letters are chance."""
-    starts = [span.start for span in binary]
+def _outside(
+    places: list[TextSpan], found: Iterable[SecretMatch], *, but_whole: bool = False
+) -> Iterator[SecretMatch]:
+    """Without matches inside some places; with ``but_whole`` one that is a whole place, up to padding, stays."""
+    starts = [span.start for span in places]
     for one in found:
         at = bisect_right(starts, one.start) - 1
-        if at < 0 or one.end > binary[at].end or _covers(one, binary[at]):
+        is_inside = at >= 0 and one.end <= places[at].end
+        is_whole = is_inside and one.start == starts[at] and places[at].end - one.end <= _PADDING
+        if not is_inside or (but_whole and is_whole):
             yield one
-
-
-def _covers(one: SecretMatch, run: TextSpan) -> bool:
-    """Whether a match is the whole run, up to its padding: some secrets are base64 themselves."""
-    return one.start == run.start and run.end - one.end <= _PADDING
 
 
 def _is_binary(letters: str) -> bool:
