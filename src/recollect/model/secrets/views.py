@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 # Colours and other commands to a terminal, such as links: as programs print them, written as an escape, and what
@@ -85,30 +85,33 @@ class TextView:
         return after - self._starts[piece]
 
 
-def unescaped(text: str) -> TextView | None:
-    """The text with escapes decoded and colours removed; None where there are none."""
+def _assembled(parts: Iterable[tuple[str, TextSpan]], *, with_breaks: bool = False) -> TextView | None:
+    """A view of some texts and where they came from; None where all are empty. ``with_breaks``: each is a line."""
     pieces: list[str] = []
     starts: list[int] = []
     places: list[TextSpan] = []
-    length = end = 0
+    length = 0
+    for piece, place in parts:
+        if piece:
+            pieces.append(piece)
+            starts.append(length)
+            places.append(place)
+            length += len(piece)
+    return TextView("".join(pieces), starts, places, tuple(starts) if with_breaks else ()) if pieces else None
+
+
+def unescaped(text: str) -> TextView | None:
+    """The text with escapes decoded and colours removed; None where there are none."""
+    return _assembled(_decoded(text)) if _ESCAPE.search(text) else None
+
+
+def _decoded(text: str) -> Iterator[tuple[str, TextSpan]]:
+    end = 0
     for escape in _ESCAPE.finditer(text):
-        for piece, place in (
-            (text[end : escape.start()], TextSpan(end, escape.start())),
-            (_meaning(escape), TextSpan(*escape.span())),
-        ):
-            if piece:
-                pieces.append(piece)
-                starts.append(length)
-                places.append(place)
-                length += len(piece)
+        yield text[end : escape.start()], TextSpan(end, escape.start())
+        yield _meaning(escape), TextSpan(*escape.span())
         end = escape.end()
-    if not end:
-        return None
-    if end < len(text):
-        pieces.append(text[end:])
-        starts.append(length)
-        places.append(TextSpan(end, len(text)))
-    return TextView("".join(pieces), starts, places) if pieces else None
+    yield text[end:], TextSpan(end, len(text))
 
 
 def _meaning(escape: re.Match[str]) -> str:
@@ -128,19 +131,8 @@ def joined(text: str, *, is_marked: bool = False) -> TextView | None:
     """
     if "\n" not in text:
         return None
-    pieces: list[str] = []
-    starts: list[int] = []
-    places: list[TextSpan] = []
-    breaks: list[int] = []
-    length = 0
-    for line in _lines(text, is_marked):
-        if line.start < line.end:
-            breaks.append(length)
-            pieces.append(text[line.start : line.end])
-            starts.append(length)
-            places.append(line)
-            length += line.end - line.start
-    return TextView("".join(pieces), starts, places, tuple(breaks)) if pieces else None
+    lines = _lines(text, is_marked)
+    return _assembled(((text[line.start : line.end], line) for line in lines), with_breaks=True)
 
 
 def _lines(text: str, is_marked: bool) -> Iterator[TextSpan]:
