@@ -15,7 +15,7 @@ from bench.measured import Failed, Taken, in_turns, typical
 from bench.report import Row, part
 from bench.workplace import Workplace, recollect
 
-INDEXED_BUDGET = Fraction(1, 40)
+INDEXED_BUDGET = Fraction(1, 15)
 _TOKENS = (
     "input_tokens",
     "output_tokens",

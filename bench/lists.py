@@ -13,7 +13,7 @@ from bench.measured import Failed, Taken, in_turns
 from bench.report import Row
 from bench.workplace import Workplace
 
-LIST_MS, OVERVIEW_MS, RESUME_MS = 150, 200, 200
+LIST_MS, OVERVIEW_MS, RESUME_MS = 150, 200, 250
 
 
 def run(place: Workplace) -> list[Row]:

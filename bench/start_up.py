@@ -17,8 +17,8 @@ from bench.peers import Server
 from bench.report import Row
 from bench.workplace import Workplace
 
-SEARCH_MS = 60
-STATUS_LINE_MS = 45
+SEARCH_MS = 120
+STATUS_LINE_MS = 50
 _REFRESH_SECONDS = 2
 SEARCHES = {
     "a common word": "function",

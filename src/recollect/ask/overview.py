@@ -24,7 +24,6 @@ from recollect.ask.list import ListQuery, list_sessions
 from recollect.ask.protection import ExpirySummary, Protection, expiring, read_protection
 from recollect.index import catalogue
 from recollect.index.access import OpenIndex
-from recollect.index.database import IndexDatabase
 from recollect.index.file_results import codes_of_sessions
 from recollect.index.frame import ScannedLog
 from recollect.index.refresh import unread_logs
@@ -116,7 +115,7 @@ class _HomeScan(Struct):
     home: ClaudeHome
     summary: HomeSummary
     sessions: list[SessionFile]
-    logs: list[SessionFile | AgentFile]
+    logs: list[ScannedLog]
 
 
 def overview(
@@ -129,14 +128,14 @@ def overview(
 ) -> Overview:
     """Look at the homes. ``data`` is our own directory, with the archive and the journal of changes."""
     ours, moment = data or data_dir(), now or dt.datetime.now(dt.UTC)
-    found = [_scan(_home(root, opened), root) for root in homes]
+    found = [_scan(root, opened) for root in homes]
     problems = [f"{problem.path}: {problem.reason}" for one in found for problem in one.home.problems]
     lacking = [one for root in homes for one in problems_of_mirror(root.path) if not one.is_unknown]
     problems += [f"{one.path}: {one.reason}" for one in lacking]
     problems += deletion_warnings(homes)
     sessions = [session for one in found for session in one.sessions]
     logs = sorted(
-        itertools.chain.from_iterable(one.logs for one in found), key=lambda log: log.mtime_ns, reverse=True
+        itertools.chain.from_iterable(one.logs for one in found), key=lambda log: log.mtime, reverse=True
     )
     own = [root for root in homes if _is_own(root)]
     looked_after = [one.home for one in found if (_is_own(one.summary) and one.summary.agent == CLAUDE)]
@@ -167,10 +166,6 @@ def _resume(opened: OpenIndex) -> ResumeSummary | None:
     return ResumeSummary(sum(map(bool, checked)), dict(by_code), len(checked)) if checked else None
 
 
-def _home(root: HomeRoot, opened: OpenIndex) -> ClaudeHome:
-    return IndexedHome(root, opened.database) if root.exists else ClaudeHome(root.path, root.config_file)
-
-
 def _is_own(home: HomeSummary | HomeRoot) -> bool:
     """Whether it holds sessions of the user, of any agent: not the built-in sample."""
     return home.exists and home.origin != SAMPLE_ORIGIN
@@ -183,25 +178,21 @@ def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> Expi
     return ExpirySummary(WITHIN_DAYS, len(soon), lost, soon[0].expires_at if soon else None, overdue)
 
 
-def _scan(home: ClaudeHome, root: HomeRoot) -> _HomeScan:
+def _scan(root: HomeRoot, opened: OpenIndex) -> _HomeScan:
     if not root.exists:
+        home = ClaudeHome(root.path, root.config_file)
         return _HomeScan(home, HomeSummary(root.path, root.origin, exists=False), [], [])
-    projects = 0
-    sessions: list[SessionFile] = []
-    agents: list[AgentFile] = []
-    for project in home.projects():
-        projects += 1
-        sessions += home.sessions(project)
-        agents += home.project_agents(project)
-    logs: list[SessionFile | AgentFile] = [*sessions, *agents]
-    size = sum(log.size for log in logs)
+    logs = list(catalogue.logs(opened.database, os.fspath(root.path)))
+    indexed = IndexedHome(root, logs)
+    projects, sessions = list(indexed.projects()), list(indexed.sessions())
+    size, agents = sum(log.size for log in logs), len(logs) - len(sessions)
     summary = HomeSummary(
-        root.path, root.origin, True, projects, len(sessions), len(agents), size, root.agent, root.source
+        root.path, root.origin, True, len(projects), len(sessions), agents, size, root.agent, root.source
     )
-    return _HomeScan(home, summary, sessions, logs)
+    return _HomeScan(indexed, summary, sessions, logs)
 
 
-def _known_damage(opened: OpenIndex, logs: Sequence[SessionFile | AgentFile]) -> DamageSummary:
+def _known_damage(opened: OpenIndex, logs: Sequence[ScannedLog]) -> DamageSummary:
     """What the index found when it read them, every byte."""
     codes: dict[str, Counter[str]] = {}
     for path, code, lines in catalogue.damage(opened.database):
@@ -209,9 +200,11 @@ def _known_damage(opened: OpenIndex, logs: Sequence[SessionFile | AgentFile]) ->
             codes.setdefault(path, Counter())[code] = lines
     for path, _ in opened.refreshed.problems if opened.refreshed is not None else ():
         codes[path] = Counter([_UNREADABLE])
-    damaged = [log for log in logs if str(log.path) in codes] if codes else []
+    damaged = [
+        _session_file(log) if log.role == SESSION else _agent_file(log) for log in logs if log.path in codes
+    ]
     unread = set(unread_logs(opened.database)) if opened.coverage else set()
-    checked = [log for log in logs if str(log.path) not in unread]
+    checked = [log for log in logs if log.path not in unread]
     total, done = (sum(log.size for log in some) for some in (logs, checked))
     summed = sum((codes[str(log.path)] for log in damaged), Counter[str]())
     findings = [finding for log in damaged for finding in _findings(log, codes[str(log.path)])]
@@ -257,19 +250,19 @@ class IndexedSessionFile(SessionFile, frozen=True):
 
 
 class IndexedHome(ClaudeHome):
-    """A home as the index saw it last. Make it after a refresh."""
+    """A home as the index saw it last: its logs are those of the index."""
 
-    def __init__(self, root: HomeRoot, database: IndexDatabase) -> None:
+    def __init__(self, root: HomeRoot, logs: Sequence[ScannedLog]) -> None:
         super().__init__(root.path, root.config_file)
         self._sessions: dict[str, list[SessionFile]] = {}
-        self._project_agents: dict[str, list[AgentFile]] = {}
+        self._agent_rows: dict[str, list[ScannedLog]] = {}
         below = len(os.path.join(root.path, "projects", ""))  # noqa: PTH118 - as the walk spells it
-        for row in catalogue.logs(database, os.fspath(root.path)):
-            project, _, rest = row.path[below:].partition("/")
+        for row in logs:
+            project = row.path[below:].partition("/")[0]
             if row.role == SESSION:
                 self._sessions.setdefault(project, []).append(_session_file(row))
             else:
-                self._project_agents.setdefault(project, []).append(_agent_file(row, is_flat="/" not in rest))
+                self._agent_rows.setdefault(project, []).append(row)
 
     def sessions(self, project: ProjectDir | None = None) -> Iterator[SessionFile]:
         """The logs of one project, or of all, by name."""
@@ -278,7 +271,7 @@ class IndexedHome(ClaudeHome):
 
     def project_agents(self, project: ProjectDir) -> Iterator[AgentFile]:
         """Every sub-agent's log of a project."""
-        yield from self._project_agents.get(project.path.name, ())
+        return map(_agent_file, self._agent_rows.get(project.path.name, ()))
 
 
 def _session_file(row: ScannedLog) -> SessionFile:
@@ -288,7 +281,7 @@ def _session_file(row: ScannedLog) -> SessionFile:
     )
 
 
-def _agent_file(row: ScannedLog, *, is_flat: bool) -> AgentFile:
+def _agent_file(row: ScannedLog) -> AgentFile:
     return AgentFile(
         Path(row.path),
         row.size,
@@ -297,6 +290,6 @@ def _agent_file(row: ScannedLog, *, is_flat: bool) -> AgentFile:
         row.device,
         agent_id=AgentId.parse(row.agent or ""),
         meta_path=None,
-        layout="flat" if is_flat else "nested",
+        layout="nested" if "/subagents/" in row.path else "flat",
         session=SessionId.parse(row.session or ""),
     )

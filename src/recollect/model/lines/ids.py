@@ -71,7 +71,7 @@ class _SafeName(str):
     @classmethod
     def parse(cls, value: str) -> Self | None:
         """The name, checked; None where no client gives such a one."""
-        return None if cls._fault(value) else cls(value)
+        return None if cls._fault(value) else str.__new__(cls, value)
 
     @classmethod
     def _fault(cls, value: str) -> str | None:
