@@ -72,7 +72,6 @@ class TestPaths:
 
         assert [
             f"/h/projects/-srv/{ONE}.jsonl",
-            f"/h/projects/-srv/{ONE}",
             f"/h/file-history/{ONE}",
             f"/h/tasks/{ONE}",
             f"/h/session-env/{ONE}",
@@ -88,7 +87,6 @@ class TestPaths:
             path.as_posix()
             for path in (
                 home.session_log(key, session),
-                home.session_dir(key, session),
                 home.file_history_dir(session),
                 home.tasks_dir(session),
                 home.session_env_dir(session),
@@ -115,7 +113,7 @@ class TestPaths:
             session.tool_results,
             session.custom_title,
         ]
-        assert (srv.path / ONE, srv.path / "memory") == (srv.side_dir(SessionId(ONE)), srv.memory)
+        assert srv.path / "memory" == srv.memory
 
     def test_a_name_that_is_no_id_builds_no_path(self, home: ClaudeHome) -> None:
         """Even when the type checker was not asked."""

@@ -26,7 +26,7 @@ from recollect.store.archive.manifest import Manifest, time_text
 from recollect.store.archive.restore import put_back
 from recollect.store.changes.journal import Change
 from recollect.store.home import ClaudeHome
-from recollect.store.prompt_history import SessionPrompts, by_session
+from recollect.store.prompt_history import by_session
 from recollect.store.session_files import hold_logs
 from recollect.store.trash import TrashBatch
 from recollect.system.locations import agent_of, client_home
@@ -75,23 +75,23 @@ def add(archive: Archive, session: Session, now: dt.datetime) -> ArchiveResult:
         now.isoformat(),
         (),
     )
-    prompts = prompts_of(session)
-    pastes = [session.home.paste_file(EntryId(name)) for name in prompts.pastes if _HASH.fullmatch(name)]
+    lines, hashes = prompts_of(session)
+    pastes = [session.home.paste_file(EntryId(name)) for name in hashes if _HASH.fullmatch(name)]
     files = [*session_files(session), *(path for path in pastes if path.is_file() and not path.is_symlink())]
-    return archive.add(described, files, prompts.lines)
+    return archive.add(described, files, lines)
 
 
-def prompts_of(session: Session) -> SessionPrompts:
-    """What was typed into a session, from the home's ``history.jsonl``."""
+def prompts_of(session: Session) -> tuple[bytes, tuple[str, ...]]:
+    """What was typed into a session, from the home's ``history.jsonl``, and the hashes of its pastes."""
     try:
         seen = session.home.history_file.stat()
     except OSError:
-        return SessionPrompts()
-    return _prompts_at(session.home.root, seen.st_mtime_ns, seen.st_size).get(session.id, SessionPrompts())
+        return b"", ()
+    return _prompts_at(session.home.root, seen.st_mtime_ns, seen.st_size).get(session.id, (b"", ()))
 
 
 @functools.lru_cache(maxsize=1)
-def _prompts_at(root: Path, mtime_ns: int, size: int) -> dict[str, SessionPrompts]:
+def _prompts_at(root: Path, mtime_ns: int, size: int) -> dict[str, tuple[bytes, tuple[str, ...]]]:
     """The same for every session of a home, read once for many; time and size tell when to read it again."""
     return by_session(ClaudeHome(root))
 

@@ -83,10 +83,6 @@ class ProjectDir(msgspec.Struct, frozen=True):
         """The log of ``session``, whether it exists or not."""
         return self.path / f"{SessionId(session)}{LOG}"
 
-    def side_dir(self, session: SessionId) -> Path:
-        """The directory of the side files of ``session``."""
-        return self.path / SessionId(session)
-
 
 class LogFile(SeenFile, frozen=True):
     """A log of a session or of a sub-agent."""
@@ -227,10 +223,6 @@ class ClaudeHome:
     def session_log(self, key: ProjectKey, session: SessionId) -> Path:
         """The log of one session."""
         return self.project_dir(key) / f"{SessionId(session)}{LOG}"
-
-    def session_dir(self, key: ProjectKey, session: SessionId) -> Path:
-        """The side files of one session."""
-        return self.project_dir(key) / SessionId(session)
 
     def file_history_dir(self, session: SessionId) -> Path:
         """File backups for rewind, ``<hash>@v<n>``."""

@@ -60,27 +60,21 @@ def prompts(home: ClaudeHome, *, newest_first: bool = False) -> Iterator[Prompt]
         yield from _prompts_of(home, lines)
 
 
-class SessionPrompts(Struct):
-    """The lines of one session in ``history.jsonl``, as they stand there, and the hashes of its pastes."""
-
-    lines: bytes = b""
-    pastes: tuple[str, ...] = ()
-
-
-def by_session(home: ClaudeHome) -> dict[str, SessionPrompts]:
-    """The prompts of every session; those of early clients name none and are left out."""
+def by_session(home: ClaudeHome) -> dict[str, tuple[bytes, tuple[str, ...]]]:
+    """The lines of every session, as they stand there, and the hashes of its pastes. Lines of early clients name none and
+    are left out.
+    """
     opened = _opened(home)
-    found: dict[str, SessionPrompts] = {}
+    found: dict[str, tuple[bytes, tuple[str, ...]]] = {}
     if opened is None:
         return found
     with opened as log:
         for line in log.lines():
             prompt = _prompt(line) if isinstance(line, Line) and line.data.strip() else None
             if prompt is not None and prompt.session_id and isinstance(line, Line):
-                one = found.setdefault(prompt.session_id, SessionPrompts())
-                one.lines += line.data + b"\n"
+                lines, known = found.get(prompt.session_id, (b"", ()))
                 hashes = (paste.content_hash for paste in prompt.pastes if paste.content_hash)
-                one.pastes = tuple(dict.fromkeys((*one.pastes, *hashes)))
+                found[prompt.session_id] = lines + line.data + b"\n", tuple(dict.fromkeys((*known, *hashes)))
     return found
 
 
