@@ -11,10 +11,10 @@ from tests.small_home import ONE, TALK, put
 
 MISSPELT = {
     "[price]": ("cost", '[price."claude-nightly"]\ninput = 1\noutput = 1\n', "budget, prices, secrets, sync"),
-    "[bugdet]": ("budget", "[bugdet]\nday = 20\n", "budget, prices, secrets, sync"),
-    "budget.dya": ("budget", "[budget]\ndya = 20\n", "burn_hours"),
-    "secrets.ignored": ("scan", '[secrets]\nignored = ["jwt:1a2b3c4d"]\n', "known are ignore"),
-    "[secret]": ("scan", '[secret]\nignore = ["jwt:1a2b3c4d"]\n', "budget, prices, secrets, sync"),
+    "[bugdet]": ("limits", "[bugdet]\nday = 20\n", "budget, prices, secrets, sync"),
+    "budget.dya": ("limits", "[budget]\ndya = 20\n", "burn_hours"),
+    "secrets.ignored": ("secrets", '[secrets]\nignored = ["jwt:1a2b3c4d"]\n', "known are ignore"),
+    "[secret]": ("secrets", '[secret]\nignore = ["jwt:1a2b3c4d"]\n', "budget, prices, secrets, sync"),
 }
 
 
