@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from recollect.ask.conversation.content import IndexState
+from recollect.ask.conversation.content import IndexKeeper, IndexState
 from recollect.ask.cost.report import costs, zone_of
 from recollect.ask.report.behind import Figure, StatSessionsDocument, sessions_behind
 from recollect.ask.report.stats import StatsDocument
@@ -51,19 +51,18 @@ class ServedHomeDocument(Struct, frozen=True):
     exists: bool
 
 
-class IndexStateDocument(Struct, frozen=True):
-    """Whether the index can be queried."""
-
-    state: IndexState
-
-
-class IndexProgressDocument(IndexStateDocument, frozen=True):
+class IndexProgress(Struct, frozen=True):
     """Whether the index can be queried, and the progress of a build."""
 
+    state: IndexState
     done: int
     total: int
     refreshed_at: dt.datetime | None
     notes: list[str]
+
+    @classmethod
+    def of(cls, index: IndexKeeper) -> IndexProgress:
+        return cls(index.state, index.done, index.total, index.refreshed_at, index.notes)
 
 
 class MemberDocument(Struct, frozen=True, kw_only=True):
@@ -88,7 +87,7 @@ class MeDocument(Struct, frozen=True, kw_only=True):
     version: str
     homes: list[ServedHomeDocument]
     is_sample: bool
-    index: IndexProgressDocument
+    index: IndexProgress
     exports: list[str]
     is_remembered: bool = False
     is_read_only: bool | UnsetType = UNSET
@@ -98,13 +97,13 @@ class MeDocument(Struct, frozen=True, kw_only=True):
 @routes.get("/api/me")
 def me(page: Page) -> MeDocument:
     """Token, version and homes."""
-    backend, index = page.backend, page.backend.index
+    backend = page.backend
     return MeDocument(
         token=page.token,
         version=page.version,
         homes=[ServedHomeDocument(str(root.path), root.exists) for root in backend.home.roots],
         is_sample=backend.is_sample,
-        index=IndexProgressDocument(index.state, index.done, index.total, index.refreshed_at, index.notes),
+        index=IndexProgress.of(backend.index),
         exports=list(page.exports),
         is_remembered=page.is_remembered,
     )
@@ -123,10 +122,10 @@ def projects(page: Page) -> ProjectsDocument:
 
 
 @routes.post("/api/index/refresh")
-def refresh_index(page: Page) -> IndexStateDocument:
+def refresh_index(page: Page) -> IndexProgress:
     """Bring the index up to date."""
     page.backend.index.refresh()
-    return IndexStateDocument(page.backend.index.state)
+    return IndexProgress.of(page.backend.index)
 
 
 # ---- money and work --------------------------------------------------------------------------------------

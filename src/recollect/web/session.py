@@ -287,5 +287,6 @@ def blob(page: Page, session: Name, uuid: Id, number: BlobNumber, agent: Id | No
     found = None if entry is None else blob_of(entry, number)
     if found is None:
         raise NotFound(f"entry {uuid!r}: no image or document {number}", hint="reload the message")
-    suffix = found.media_type.partition("/")[2].replace("octet-stream", "bin")
-    return answers.blob(found.data, found.media_type, f"{uuid[:8]}-{number}.{suffix}")
+    data, media_type = found
+    suffix = media_type.partition("/")[2].replace("octet-stream", "bin")
+    return answers.blob(data, media_type, f"{uuid[:8]}-{number}.{suffix}")

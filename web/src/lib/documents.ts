@@ -398,17 +398,12 @@ export interface HitPlacesDocument {
 }
 
 /** Whether the index can be queried, and the progress of a build. */
-export interface IndexProgressDocument {
+export interface IndexProgress {
   state: 'building' | 'none' | 'ready'
   done: number
   total: number
   refreshed_at: string | null
   notes: string[]
-}
-
-/** Whether the index can be queried. */
-export interface IndexStateDocument {
-  state: 'building' | 'none' | 'ready'
 }
 
 /** A new title or tag. */
@@ -465,7 +460,7 @@ export interface MeDocument {
   version: string
   homes: ServedHomeDocument[]
   is_sample: boolean
-  index: IndexProgressDocument
+  index: IndexProgress
   exports: string[]
   is_remembered: boolean
   is_read_only?: boolean

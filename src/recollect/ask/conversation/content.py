@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -52,13 +52,6 @@ _T = TypeVar("_T")
 
 
 PictureAddress = Callable[[str, int, str], str | None]
-
-
-class Blob(NamedTuple):
-    """Bytes from a transcript, with a content type that is safe to show."""
-
-    data: bytes
-    media_type: str
 
 
 class BlockRenderer:
@@ -224,8 +217,8 @@ def _is_sound(data: bytes) -> bool:
     return True
 
 
-def blob_of(entry: Entry, number: int) -> Blob | None:
-    """The n-th base64 source of a line; None if there is no readable one."""
+def blob_of(entry: Entry, number: int) -> tuple[bytes, str] | None:
+    """The n-th base64 source of a line, with a content type that is safe to show; None if there is no readable one."""
     content = content_of(entry)
     try:
         parts = [msgspec.json.decode(raw) for raw in content] if isinstance(content, list) else []
@@ -237,7 +230,7 @@ def blob_of(entry: Entry, number: int) -> Blob | None:
                 data = base64.b64decode(source["data"], validate=False)
             except (binascii.Error, ValueError):
                 return None
-            return Blob(data, media_type_of(data))
+            return data, media_type_of(data)
     return None
 
 

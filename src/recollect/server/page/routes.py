@@ -76,7 +76,7 @@ from recollect.web.gate import (
     guarded,
     method_refusal,
 )
-from recollect.web.lists import IndexStateDocument, MeDocument, MemberDocument
+from recollect.web.lists import IndexProgress, MeDocument, MemberDocument
 from recollect.web.page import ExportFormat, Page
 from recollect.web.parameters import CostQuery, Name, SearchQuery
 from recollect.web.search import PageSearchDocument
@@ -205,10 +205,10 @@ def head(page: MemberPage, session: Name) -> SessionHead:
     return replace(document, person=None if remote is None else remote.person, damaged=damaged)
 
 
-def refresh_index(page: MemberPage) -> IndexStateDocument:
+def refresh_index(page: MemberPage) -> IndexProgress:
     """Read the list again."""
     page.backend.team.forget()
-    return IndexStateDocument(page.backend.index.state)
+    return IndexProgress.of(page.backend.index)
 
 
 def resume(page: MemberPage, session: Name) -> Resumption:
