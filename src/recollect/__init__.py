@@ -79,8 +79,9 @@ _ROOMS = {
     "recollect.ask.cost.price": "Performance performance price",
     "recollect.ask.blame.blame": "Blame BlamedLine FileWriting",
     "recollect.ask.blame.log": "CommitSessionDocument FileCommitDocument FileLogDocument TouchingSessionDocument",
+    "recollect.ask.budget.budget": "RateLimitDocument",
     "recollect.ask.report.stats": (
-        "CacheSavingsDocument PeriodDocument SeenLimitDocument StatAgentsDocument "
+        "CacheSavingsDocument PeriodDocument StatAgentsDocument "
         "StatBlocksDocument StatDayDocument StatGroupDocument StatHourDocument "
         "StatSessionDocument StatToolDocument StatsDocument TopSessionsDocument "
         "UncertaintyDocument"

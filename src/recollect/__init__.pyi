@@ -11,13 +11,13 @@ from recollect.ask.blame.log import (
     FileLogDocument,
     TouchingSessionDocument,
 )
+from recollect.ask.budget.budget import RateLimitDocument
 from recollect.ask.cost.price import Performance, performance, price
 from recollect.ask.doctor.check import CheckReport, CheckSummary, SessionCheck
 from recollect.ask.history import CommandHistory, EnvironmentFile, PlanDocument, TypedCommand
 from recollect.ask.report.stats import (
     CacheSavingsDocument,
     PeriodDocument,
-    SeenLimitDocument,
     StatAgentsDocument,
     StatBlocksDocument,
     StatDayDocument,
@@ -293,6 +293,7 @@ __all__ = [
     "ProjectDir",
     "ProjectKey",
     "Prompt",
+    "RateLimitDocument",
     "RawMessage",
     "ReadProblem",
     "RecallResult",
@@ -310,7 +311,6 @@ __all__ = [
     "SearchResult",
     "SecretFinding",
     "SecretScan",
-    "SeenLimitDocument",
     "ServerFailed",
     "ServerResultBlock",
     "ServerToolUse",

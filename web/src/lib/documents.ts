@@ -607,6 +607,14 @@ export interface PromptsDocument {
   total: number
 }
 
+/** A rate limit as a client reported it; times are UTC, ``resets_at`` seconds since 1970. */
+export interface RateLimitDocument {
+  window: string
+  used_percentage: number
+  resets_at: number | null
+  at: string
+}
+
 /** A change that can be undone, for the page. */
 export interface RecentChangeDocument {
   id: string
@@ -739,13 +747,6 @@ export interface SecretsDocument {
   total_secrets: number | null
   command: string
   action: RequestDocument | null
-}
-
-/** The most that a client reported as used of one five-hour window, and when. */
-export interface SeenLimitDocument {
-  used_percentage: number
-  at: string
-  resets_at: string | null
 }
 
 /** A home that the page shows. */
@@ -1007,7 +1008,7 @@ export interface StatBlocksDocument {
   rows: CostRow[]
   most_tokens: number
   most_cost_usd: string | null
-  limits: SeenLimitDocument[]
+  limits: RateLimitDocument[]
 }
 
 /** A local day. ``models`` are dollars by model. */

@@ -28,6 +28,7 @@ from recollect.model.cost.calendar import UNKNOWN
 from recollect.model.cost.money import exact
 from recollect.model.cost.report import CostRow
 from recollect.model.lines.damage import brief_repr
+from recollect.model.text import timespan
 from recollect.store.own_settings import price_list
 
 Row = TypeVar("Row")
@@ -142,14 +143,6 @@ class CacheSavingsDocument(Struct, frozen=True, kw_only=True):
     uncached_usd: str | None
 
 
-class SeenLimitDocument(Struct, frozen=True, kw_only=True):
-    """The most that a client reported as used of one five-hour window, and when."""
-
-    used_percentage: int
-    at: str
-    resets_at: dt.datetime | None
-
-
 class StatBlocksDocument(Struct, frozen=True):
     """Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held.
 
@@ -159,7 +152,7 @@ class StatBlocksDocument(Struct, frozen=True):
     rows: list[CostRow]
     most_tokens: int
     most_cost_usd: str | None
-    limits: list[SeenLimitDocument]
+    limits: list[RateLimitDocument]
 
 
 class UncertaintyDocument(Struct, frozen=True, kw_only=True):
@@ -252,21 +245,17 @@ def _spans(
     now: dt.datetime, timezone: str | None
 ) -> dict[str, tuple[dt.datetime | None, dt.datetime | None]]:
     zone = zone_of(timezone)
-    local = now.astimezone(zone)
-
-    def day(ago: int) -> dt.datetime:
-        midnight = dt.datetime.combine(local.date() - dt.timedelta(days=ago), dt.time.min)
-        return (midnight.replace(tzinfo=zone) if zone else midnight.astimezone()).astimezone(dt.UTC)
-
-    monday = local.weekday()
-    week = dt.timedelta(days=7)
+    today, yesterday, monday, before = (
+        timespan.since(words, now, zone).astimezone(dt.UTC)
+        for words in ("today", "yesterday", "this week", "last week")
+    )
     so_far = now.replace(minute=now.minute // 15 * 15, second=0, microsecond=0)
     return {
-        "today": (day(0), None),
-        "yesterday": (day(1), day(0)),
-        "this_week": (day(monday), None),
-        "last_week": (day(monday + 7), day(monday)),
-        "last_week_so_far": (day(monday + 7), so_far - week),
+        "today": (today, None),
+        "yesterday": (yesterday, today),
+        "this_week": (monday, None),
+        "last_week": (before, monday),
+        "last_week_so_far": (before, so_far - dt.timedelta(days=7)),
         "all_time": (None, None),
     }
 
@@ -496,7 +485,7 @@ def _blocks(
     )
 
 
-def _seen_limits(data: Path, edge: str) -> list[SeenLimitDocument]:
+def _seen_limits(data: Path, edge: str) -> list[RateLimitDocument]:
     """The most that was reported of each five-hour window since ``edge``."""
     most: dict[int | None, RateLimitDocument] = {}
     for one in seen_limits(str(data)):
@@ -504,11 +493,4 @@ def _seen_limits(data: Path, edge: str) -> list[SeenLimitDocument]:
         is_more = known is None or one.used_percentage >= known.used_percentage
         if one.window == _FIVE_HOURS and one.at >= edge and is_more:
             most[one.resets_at] = one
-    return [
-        SeenLimitDocument(
-            used_percentage=one.used_percentage,
-            at=one.at,
-            resets_at=None if one.resets_at is None else dt.datetime.fromtimestamp(one.resets_at, dt.UTC),
-        )
-        for one in sorted(most.values(), key=lambda one: one.at)
-    ]
+    return sorted(most.values(), key=lambda one: one.at)

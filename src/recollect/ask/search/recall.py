@@ -168,7 +168,9 @@ class _Answer:
             mask = masks[placed.row]
             score = scores[mask << ROLE_BITS | placed.row & _ROLE] * by_length(placed.length)
             logs.setdefault(placed.file, []).append(ScoredMessage(placed.row, mask, score))
-        return scored_sessions(logs, self._rows.sessions(list(logs)), self._weights, _place_in_log)
+        return scored_sessions(
+            logs, self._rows.sessions(list(logs)), self._weights, lambda row: row >> ROLE_BITS
+        )
 
     def shown(self, one: ScoredSession, reader: QuoteReader, quotes: int, width: int) -> SessionHits | None:
         """A session with its best messages quoted; None if its logs are gone from the index."""
@@ -233,10 +235,6 @@ def _merged(answers: Iterable[_Answer]) -> list[tuple[_Answer, ScoredSession]]:
             if known is None or one.score > known[1].score:
                 best[one.session] = answer, one
     return sorted(best.values(), key=lambda pair: (-pair[1].score, pair[1].session))
-
-
-def _place_in_log(row: int) -> int:
-    return row >> ROLE_BITS
 
 
 _PATH_BYTES, _PLACE_BYTES, _LINE_BYTES = 6, 6, 8
