@@ -84,8 +84,7 @@ class LineSplitter:
 
     def __init__(self, limits: McpLimits) -> None:
         self._most = limits.message_bytes
-        self._parts: list[bytes] = []
-        self._length = 0
+        self._begun = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that these bytes complete, without their newline."""
@@ -93,18 +92,16 @@ class LineSplitter:
         lines: list[bytes] = []
         for piece in complete:
             self._add(piece)
-            lines.append(b"".join(self._parts).rstrip(b"\r"))
-            self._parts, self._length = [], 0
+            lines.append(bytes(self._begun).rstrip(b"\r"))
+            self._begun.clear()
         self._add(rest)
         return lines
 
     def _add(self, piece: bytes) -> None:
-        self._length += len(piece)
-        if self._length > self._most:
-            self._parts = []
+        if len(self._begun) + len(piece) > self._most:
+            self._begun.clear()
             raise BrokenFrame(f"a message of more than {self._most:,} bytes")
-        if piece:
-            self._parts.append(piece)
+        self._begun += piece
 
 
 def require_small(message: bytes, limits: McpLimits) -> None:

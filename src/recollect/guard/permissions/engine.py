@@ -7,6 +7,7 @@ stricter. While a file cannot be read at all, no rule allows anything without as
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -28,6 +29,7 @@ from recollect.model.settings.decision import Decision, RuleSource, Scope, Verdi
 from recollect.model.settings.schema import RULE_LISTS, SettingsLayer, layer_of
 from recollect.store import client_settings
 from recollect.store.home import ClaudeHome
+from recollect.system.peek import open_regular
 
 _MOST_NAMES = 20_000
 _MOST_BYTES = 1_000_000
@@ -93,13 +95,9 @@ def hooks_of(directory: str | Path, home: str | Path) -> tuple[str, ...]:
 
 
 def _text(path: Path) -> str:
-    try:
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    with contextlib.suppress(OSError), open_regular(path) as file:
+        return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    return ""
 
 
 def rules_of(layers: Iterable[SettingsLayer]) -> Iterator[Rule | RuleProblem]:

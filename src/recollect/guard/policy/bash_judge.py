@@ -237,11 +237,12 @@ class BashJudge:
         for view, operands in zip(reading.views, reading.operands, strict=True):
             if removes_everything(view, self._paths.place):
                 return by_nature(Verdict.ASK, "removing everything", "it could remove the whole disk or home")
-            for path in swept(view):
-                rule = self._swept(path, directories)
-                if rule:
-                    why = f"it reads whole directories, and {rule.text} denies something in them"
-                    return by_nature(Verdict.ASK, "denied files below", why)
+            places = swept(view) if self._indexes[Verdict.DENY].paths["Read"] else ()
+            known = [cwd for cwd in directories.possible if cwd is not None]
+            files = (self._paths.file(path, cwd) for path in places for cwd in known)
+            if rule := next(filter(None, map(self._paths.denied_below, files)), None):
+                why = f"it reads whole directories, and {rule.text} denies something in them"
+                return by_nature(Verdict.ASK, "denied files below", why)
             if self._mode is Mode.BYPASS:
                 continue
             # A protected name that the command writes, by its own words or by the name of a source.
@@ -251,12 +252,6 @@ class BashJudge:
             if found or (found := self._copies.finding(view, directories)):
                 return found
         return None
-
-    def _swept(self, path: str, directories: Directories) -> Rule | None:
-        if not self._indexes[Verdict.DENY].paths["Read"]:
-            return None
-        files = (self._paths.file(path, cwd) for cwd in directories.possible if cwd is not None)
-        return next((rule for rule in map(self._paths.denied_below, files) if rule), None)
 
     def _lost(self, reading: _CommandReading) -> bool:
         """Whether a relative path may turn out to be a denied file."""

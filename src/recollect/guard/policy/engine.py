@@ -70,10 +70,8 @@ class ToolJudge:
         for verdict in (Verdict.DENY, Verdict.ASK):
             index = self._indexes[verdict]
             rule = index.whole_tool(tool)
-            if not rule and (tool, verdict) != (
-                "Agent",
-                Verdict.ASK,
-            ):  # the client asks about all agents or none
+            # The client asks about all agents or none.
+            if not rule and not (tool == "Agent" and verdict is Verdict.ASK):
                 rule = index.parameter(tool, arguments)
             if not rule and tool in EDITING_TOOLS:
                 rule = index.whole_tool("Read")  # a file that may not be read may not be written either (R13)
@@ -87,7 +85,10 @@ class ToolJudge:
 
     def _by_kind(self, tool: str, arguments: Mapping[str, object]) -> Judgement:
         if tool == "Bash":
-            return self._shell(arguments)
+            text = arguments.get("command")
+            if not isinstance(text, str):
+                return Judgement((about("Bash", _malformed("command")),))
+            return BashJudge(self._indexes, self._paths, self._mode).judge(text)
         if tool in READING_TOOLS | EDITING_TOOLS:
             return self._file_tool(tool, arguments)
         if tool == "WebFetch":
@@ -95,12 +96,6 @@ class ToolJudge:
         return Judgement((about(tool, self._plain_tool(tool, arguments)),))
 
     # Kinds of tools
-
-    def _shell(self, arguments: Mapping[str, object]) -> Judgement:
-        text = arguments.get("command")
-        if not isinstance(text, str):
-            return Judgement((about("Bash", _malformed("command")),))
-        return BashJudge(self._indexes, self._paths, self._mode).judge(text)
 
     def _file_tool(self, tool: str, arguments: Mapping[str, object]) -> Judgement:
         values = [arguments[name] for name in PATH_ARGUMENTS if arguments.get(name) is not None]
@@ -124,14 +119,12 @@ class ToolJudge:
                 return by_rule(rule, f"the rule covers {path}")
             if file.special and verdict is Verdict.DENY and tool not in ("Grep", "Glob", "LS"):
                 return by_nature(Verdict.DENY, "not a file", f"{path}: {file.special}")
-        found = self._write_finding(tool, path) if editing else self._read_finding(tool, path)
-        return found or unspoken(self._mode)
-
-    def _read_finding(self, tool: str, path: str) -> DecisionPart | None:
+        if editing:
+            return self._write_finding(tool, path) or unspoken(self._mode)
         whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
-        return (
-            by_rule(whole, "the tool is allowed") if whole else self._paths.readable(self._paths.file(path))
-        )
+        if whole:
+            return by_rule(whole, "the tool is allowed")
+        return self._paths.readable(file) or unspoken(self._mode)
 
     def _write_finding(self, tool: str, path: str) -> DecisionPart | None:
         file = self._paths.file(path)

@@ -161,13 +161,13 @@ class PathJudge:
         """An allow rule for the file; every name it has needs one (R15)."""
         found = []
         for form in file.forms:
-            rules = self._indexes[Verdict.ALLOW].paths[kind]
-            allowing = (rule for _, rule, pattern in rules if self._allows(rule, pattern, form))
-            found.append(next(allowing, None))
+            rules = (
+                rule
+                for _, rule, pattern in self._indexes[Verdict.ALLOW].paths[kind]
+                if any(map(pattern.matches, self._below(rule, pattern, [form], generous=False)))
+            )
+            found.append(next(rules, None))
         return found[0] if all(found) else None
-
-    def _allows(self, rule: Rule, pattern: PathPattern, form: str) -> bool:
-        return any(pattern.matches(below) for below in self._below(rule, pattern, [form], generous=False))
 
     def readable(self, file: NamedFile) -> DecisionPart | None:
         """Why the file may be read, or None when a person must be asked."""
