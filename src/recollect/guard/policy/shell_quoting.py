@@ -187,7 +187,10 @@ def plain(text: str) -> str:
 def tokens(text: str) -> frozenset[str]:
     """Every word of the text, in every known reading."""
     bare = plain(text)
-    values = _assignments(bare)
+    values: dict[str, list[str]] = {}
+    for name, value in dict.fromkeys(_ASSIGNED.findall(bare)):
+        if len(value) <= _LONGEST_MADE:
+            values.setdefault(name, []).append(value)
     found: set[str] = set()
     for source in {text, bare}:
         found.update(_PIECES.findall(source))
@@ -199,14 +202,6 @@ def tokens(text: str) -> frozenset[str]:
     return frozenset(found) | (
         frozenset(word.rstrip("/").rsplit("/", 1)[-1] for word in found if "/" in word) - {""}
     )
-
-
-def _assignments(bare: str) -> dict[str, list[str]]:
-    values: dict[str, list[str]] = {}
-    for name, value in dict.fromkeys(_ASSIGNED.findall(bare)):
-        if len(value) <= _LONGEST_MADE:
-            values.setdefault(name, []).append(value)
-    return values
 
 
 def _readings(token: str, values: dict[str, list[str]]) -> Iterator[str]:

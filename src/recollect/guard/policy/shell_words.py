@@ -27,10 +27,23 @@ _RESERVED = re.compile(
     r"(?=[ \t\n;&|()<>]|\Z)"
 )
 ENDS_WORD = re.compile(r"[ \t\n;&|()<>]|\Z")
+META = frozenset(" \t\n;&|()<>")
+"""Characters that end an unquoted word."""
+_PLAIN = re.compile(r"[^ \t\n;&|()<>\\'\"$`]+")
+NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_BRACED = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])\}", re.ASCII)
+_SPECIAL = re.compile(r"\$([0-9@*#?$!_-])")
+_CONSTANT = re.compile(r"\$\(\s*cat\s+<<(-?)\s*(['\"])(\w+)\2[ \t]*\n.*?\n\t*\3[ \t]*\n\s*\)", re.DOTALL)
+"""``$(cat <<'EOF' … EOF)``: its value is a constant text."""
+_COMMENT_LINE = re.compile(r"\n[ \t]*#")
+_ARITHMETIC = re.compile(r"\$\(\(([0-9 \t+*/%<>=!&|^~?:,-]*)\)\)")
+_IN_QUOTES = re.compile(r"[^\"\\$`]+")
+_IN_HEREDOC = re.compile(r"[^\\$`]+")
+_DELIMITER = re.compile(r"([A-Za-z0-9_.:-]+)|'([A-Za-z0-9_.: -]+)'|\"([A-Za-z0-9_.: -]+)\"|\\([A-Za-z0-9_]+)")
 
 
-class Cursor:
-    """Reads one text once."""
+class WordReader:
+    """Reads the words of one text once; subclasses define a list of commands."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -88,25 +101,6 @@ class Cursor:
         if self.at >= self.end or self.text[self.at] != letter:
             raise Unclear(f"{letter} missing")
         self.at += 1
-
-
-META = frozenset(" \t\n;&|()<>")
-"""Characters that end an unquoted word."""
-_PLAIN = re.compile(r"[^ \t\n;&|()<>\\'\"$`]+")
-NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_BRACED = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])\}", re.ASCII)
-_SPECIAL = re.compile(r"\$([0-9@*#?$!_-])")
-_CONSTANT = re.compile(r"\$\(\s*cat\s+<<(-?)\s*(['\"])(\w+)\2[ \t]*\n.*?\n\t*\3[ \t]*\n\s*\)", re.DOTALL)
-"""``$(cat <<'EOF' … EOF)``: its value is a constant text."""
-_COMMENT_LINE = re.compile(r"\n[ \t]*#")
-_ARITHMETIC = re.compile(r"\$\(\(([0-9 \t+*/%<>=!&|^~?:,-]*)\)\)")
-_IN_QUOTES = re.compile(r"[^\"\\$`]+")
-_IN_HEREDOC = re.compile(r"[^\\$`]+")
-_DELIMITER = re.compile(r"([A-Za-z0-9_.:-]+)|'([A-Za-z0-9_.: -]+)'|\"([A-Za-z0-9_.: -]+)\"|\\([A-Za-z0-9_]+)")
-
-
-class WordReader(Cursor):
-    """Reads words; subclasses define a list of commands."""
 
     def _list(self) -> None:
         raise NotImplementedError
