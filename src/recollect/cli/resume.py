@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import structs
 
+import recollect
 from recollect.ask import archive as archive_service
 from recollect.ask.homes import Homes
-from recollect.ask.library import Home
 from recollect.ask.resume import Resumption, found_session, resumption
 from recollect.ask.sessions.session import ArchivedSession, Session
 from recollect.cli.terminal import output
@@ -23,8 +23,6 @@ from recollect.cli.terminal.sessions import named_hit, open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
 from recollect.model.lines.ids import command_name, short_id
-from recollect.share.sync.pull import fetch_session
-from recollect.share.sync.sync import SyncClient, session_of
 from recollect.store.own_settings import load_login
 
 
@@ -87,7 +85,7 @@ def _pick(options: Namespace) -> bool:
 
 def _browse(options: Namespace, otherwise: str, *, is_reader: bool, session: str | None = None) -> str | None:
     """The name of the session to continue, if one was chosen in the terminal."""
-    home = Home(*[home.path for home in chosen_homes(options.homes)], data=options.data)
+    home = recollect.Home(*[home.path for home in chosen_homes(options.homes)], data=options.data)
     first = None if session is None else home.session(session)
     has_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     if not has_terminal or os.environ.get("TERM") == "dumb":
@@ -151,6 +149,9 @@ def _agreed(question: str) -> bool:
 
 def _fetch(options: Namespace, url: str) -> Resumption | None:
     """Fetch a session from the team server; afterwards the query is its id. A plan gives the way to it."""
+    from recollect.share.sync.pull import fetch_session  # loads what talks to a server
+    from recollect.share.sync.sync import SyncClient, session_of
+
     only_plan = options.json or options.only_print
     client = SyncClient(load_login(), own_data(options))
     installed, change = fetch_session(
