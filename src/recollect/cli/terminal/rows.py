@@ -36,7 +36,6 @@ from recollect.cli.terminal.text import (
     wrapped,
 )
 from recollect.errors import UsageError
-from recollect.model.checks.rules import Finding, Severity
 from recollect.model.lines.ids import short_id
 from recollect.model.session import SessionSummary
 from recollect.model.text.titles import copy_note
@@ -44,6 +43,7 @@ from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
     from recollect.ask.protection import Protection
+    from recollect.model.checks.rules import Finding
 
 _LONG_FIGURE = re.compile(r"(\$?)(\d{1,3}(?:,\d{3})+)(\.\d+)?")
 _UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
@@ -231,7 +231,7 @@ def _marks(one: SessionSummary) -> list[str]:
     return marks
 
 
-_STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
+_STYLE = {"error": "red", "warning": "yellow", "info": "dim"}
 _INDENT = " " * 10
 
 
