@@ -269,7 +269,7 @@ class ClaudeHome:
         """
         yield from self._nested_agents(session.side_dir, session.id)
         if session.id is not None:
-            for agent in self._flat_agents(session.path.parent):
+            for agent in self._agents(self._entries(session.path.parent), "flat", None):
                 if agent.owner() == session.id:
                     yield agent
 
@@ -379,9 +379,6 @@ class ClaudeHome:
             if status is not None:
                 path = Path(entry.path)
                 yield path, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
-
-    def _flat_agents(self, directory: Path) -> Iterator[AgentFile]:
-        return self._agents(self._entries(directory), "flat", None)
 
     def _nested_agents(self, side_dir: Path, session: SessionId | None) -> Iterator[AgentFile]:
         for entries in agent_directories(self._problems, self._entries(side_dir)):

@@ -29,7 +29,6 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -52,23 +51,23 @@ _EXAMPLE = 'write dollars per million tokens, such as input = "3.00"'
 _last: tuple[tuple[Path, int, int], PriceList] | None = None
 
 
-def price_list(environ: Mapping[str, str] | None = None) -> PriceList:
+def price_list() -> PriceList:
     """The effective prices: the built-in list with the user's own taking precedence."""
     global _last  # noqa: PLW0603 - one remembered value, replaced as a whole
-    file = locations.config_file(environ)
+    file = locations.config_file()
     try:
         there = file.stat()
         key = (file, there.st_mtime_ns, there.st_size)
     except OSError:  # missing or unreadable: reading reports which
         key = (file, -1, -1)
     if _last is None or _last[0] != key:
-        _last = (key, PriceList(price_overrides(environ)))
+        _last = (key, PriceList(price_overrides()))
     return _last[1]
 
 
-def price_overrides(environ: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
+def price_overrides() -> dict[str, dict[str, str]]:
     """The user's own prices, checked, in the form that ``model.cost.prices.PriceList`` takes."""
-    file = locations.config_file(environ)
+    file = locations.config_file()
     sections = config_section(file, "prices")
     return {
         model.lower(): _checked(file, model, prices_section) for model, prices_section in sections.items()
@@ -117,9 +116,9 @@ _ENTRY = re.compile(r"[0-9a-z-]{1,60}:[0-9a-f]{8}")
 _IGNORE_EXAMPLE = 'write ignore = ["jwt:1a2b3c4d"], kind and fingerprint as `recollect secrets` prints them'
 
 
-def ignored_secrets(environ: Mapping[str, str] | None = None) -> frozenset[str]:
+def ignored_secrets() -> frozenset[str]:
     """The ignored secrets, each as ``kind:fingerprint``."""
-    file = locations.config_file(environ)
+    file = locations.config_file()
     section = config_section(file, "secrets", ("ignore",))
     entries = section.get("ignore", [])
     if not isinstance(entries, list):
@@ -172,22 +171,22 @@ def _covers(entry: str, directory: str) -> bool:
     return any(fnmatchcase(one, entry) for one in above)
 
 
-def login_file(environ: Mapping[str, str] | None = None) -> Path:
-    return locations.config_file(environ).with_name(_LOGIN)
+def login_file() -> Path:
+    return locations.config_file().with_name(_LOGIN)
 
 
-def save_login(login: SyncLogin, environ: Mapping[str, str] | None = None) -> Path:
+def save_login(login: SyncLogin) -> Path:
     """Save a login, readable by its owner only."""
-    path = login_file(environ)
+    path = login_file()
     with as_storage_error("write", path):
         fsops.make_directories(path.parent)
         fsops.replace_file(path, msgspec.json.format(msgspec.json.encode(login), indent=2) + b"\n")
     return path
 
 
-def load_login(environ: Mapping[str, str] | None = None) -> SyncLogin:
+def load_login() -> SyncLogin:
     """Load the saved login."""
-    path = login_file(environ)
+    path = login_file()
     try:
         data = _small(path, is_private=True)
     except FileNotFoundError:
@@ -266,9 +265,9 @@ def _small(path: Path, *, is_private: bool) -> bytes:
         return fsops.pread(fd, 1 << 16, 0)
 
 
-def projects_to_send(environ: Mapping[str, str] | None = None) -> SyncProjects:
+def projects_to_send() -> SyncProjects:
     """The user's lists. One that cannot be parsed is an error: what should stay local must not be sent."""
-    file = locations.config_file(environ)
+    file = locations.config_file()
     section = config_section(file, "sync", ("allow", "deny"))
     return SyncProjects(_paths(file, section, "allow"), _paths(file, section, "deny"))
 
