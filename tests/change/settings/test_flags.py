@@ -44,15 +44,6 @@ def manager(place: Place, **more: Any) -> FeatureManager:
     return FeatureManager(home=place.home.root, clock=lambda: NOW, **more)
 
 
-def test_of_several_caches_the_one_fetched_last_counts(place: Place) -> None:
-    """One per user hash."""
-    cache(place, "old", 5, gate=False)
-    cache(place, "new", 1, gate=True)
-    cache(place, "middle", 3, gate=False)
-
-    assert {"gate": True} == flags(place.home, NOW).gates
-
-
 def test_an_expired_cache_is_shown_and_said_to_be(place: Place) -> None:
     """After a day, or after the time that was asked for."""
     cache(place, "abc", 25, gate=True)
@@ -109,19 +100,6 @@ def test_a_hashed_name_is_found(place: Place) -> None:
     cache(place, "abc", 1, use="djb2", **{"3105": True})
 
     assert manager(place).enabled("ab")
-
-
-def test_configs_come_from_override_cache_or_default(place: Place) -> None:
-    """Whole, never merged."""
-    cache(place, "abc", 1)
-    features = manager(place, overrides={"mine": {"a": 1}})
-
-    assert [{"a": 1}, {"n": 3}, {"z": 0}, {}] == [
-        features.config("mine"),
-        features.config("limits"),
-        features.config("unknown", {"z": 0}),
-        features.config("unknown"),
-    ]
 
 
 def test_the_cache_is_read_once_until_it_is_asked_to_look_again(place: Place) -> None:
