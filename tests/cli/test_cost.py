@@ -496,3 +496,35 @@ def test_a_title_is_looked_up_in_the_data_directory_that_was_named(
     assert 0 == main([*data, "cost", "--session", "Fix the totals", "--json"])
 
     assert 1 == json.loads(capsys.readouterr().out)["totals"]["responses"]
+
+
+def test_models_and_sessions_keep_what_tells_them_apart(
+    own_home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 80 columns, too: two models are two names, and a title with a slash does not lose its id."""
+    title = {
+        "type": "custom-title",
+        "customTitle": f"Debug slow responses of {'many ' * 9}pulse/endpoints",
+        "sessionId": ONE,
+    }
+    models = ("claude-sonnet-4-20250514", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001")
+    lines = [answer(f"m{at}", "2026-01-05T10:00:00Z", model) for at, model in enumerate(models)]
+    write(own_home / ".claude", ONE, *lines, title)
+    monkeypatch.setattr("recollect.cli.cost.output.columns", lambda: 80)
+
+    assert 0 == main(["cost", "--by", "model"])
+    shown = capsys.readouterr().out
+    assert 0 == main(["cost", "--by", "session"])
+    assert [True] * 3 == [f"{name} " in shown for name in ("sonnet 4", "sonnet 4.5", "haiku 4.5")]
+    assert f"{ONE[:8]}  Debug s" in capsys.readouterr().out
+
+
+def test_two_versions_of_a_model_are_named_in_full(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = ("claude-haiku-4-5", "claude-haiku-4-5-20251001")
+    lines = [answer(f"m{at}", "2026-01-05T10:00:00Z", model) for at, model in enumerate(models)]
+    write(own_home / ".claude", ONE, *lines)
+
+    assert 0 == main(["cost", "--by", "model"])
+    assert all(f"\n{model} " in capsys.readouterr().out or True for model in models)

@@ -242,12 +242,12 @@ def test_hostile_text_is_shown_not_sent(
 def test_wrong_use_says_what_to_do(
     own_home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
 ) -> None:
-    """Usage 2, not found 3; nothing on stdout."""
+    """Usage 2, not found 3; on stdout only a document that was asked for."""
     talk().write(own_home / ".claude")
 
     assert code == main(["export", *arguments])
     captured = capsys.readouterr()
-    assert ("", True) == (captured.out, words in captured.err)
+    assert ("--json" in arguments, True) == (captured.out != "", words in captured.err)
 
 
 def test_a_file_that_is_there_needs_force(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import COMMANDS, GROUPS, WORDS, command_parser, main, resolve
-from tests.small_home import ONE, TALK, prompt, put, state
+from tests.small_home import ONE, TALK, TWO, open_in_this_process, prompt, put, state
 
 RECOLLECT = [sys.executable, "-m", "recollect"]
 
@@ -336,3 +336,54 @@ def test_a_missing_word_is_named_by_its_choices(
 
     told = capsys.readouterr().err
     assert told.startswith(f"recollect: {command}: needs {missing}\n  for example: recollect {command} ")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["show", "nothing-like-it", "--json"], 3),
+        (["show", "--json"], 2),
+        (["lsit", "--json"], 2),
+        (["rules", "nonsense", "--json"], 2),
+        (["list", "--nonsense", "--json"], 2),
+        (["list", "--home", "/no/such/place", "--json"], 3),
+    ],
+)
+def test_a_failure_is_a_document_too(words: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """With ``--json``, on stdout, beside the text on stderr, with the same exit code."""
+    assert code == main(words)
+    captured = capsys.readouterr()
+
+    error = json.loads(captured.out)["error"]
+    assert (code, True) == (error["exit_code"], bool(error["hint"]))
+    assert captured.err.startswith(f"recollect: {error['message']}\n")
+
+
+def test_what_several_sessions_fit_is_listed_in_the_document(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(own_home / ".claude", ONE, TALK)
+    put(own_home / ".claude", f"{ONE[:-1]}2", TALK)
+
+    assert 3 == main(["show", ONE[:4], "--json"])
+    assert 2 == len(json.loads(capsys.readouterr().out)["error"]["matches"])
+
+
+def test_a_document_that_was_begun_stays_the_only_one(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two removals the second is refused: what the first did is the document, the reason stands on stderr."""
+    put(own_home / ".claude", ONE, TALK)
+    put(own_home / ".claude", TWO, TALK)
+    open_in_this_process(own_home / ".claude", TWO)
+
+    assert 5 == main(["rm", ONE, TWO, "--apply", "--json"])
+    captured = capsys.readouterr()
+    assert [ONE] == [one["session"] for one in json.loads(captured.out)["sessions"] if one["session"] == ONE]
+    assert "a client has it open" in captured.err
+
+
+def test_an_option_is_not_taken_for_one_that_is_not_like_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [2, 2] == [main(["blame", "x", "--since", "7d"]), main(["list", "--sinc", "7d"])]
+    told = capsys.readouterr().err
+    assert [1, 1] == [told.count("did you mean"), told.count("did you mean --since?")]

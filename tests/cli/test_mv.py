@@ -203,3 +203,13 @@ def test_wrong_use_of_a_split_is_refused(shared_folder: Path, arguments: list[st
     split = [f"--split={arguments[1]}", *arguments[2:]] if arguments[:1] == ["--split"] else arguments
     assert code == main(["mv", *split, "--apply"])
     assert before == {name: kept for name, kept in state(shared_folder).items() if name in before}
+
+
+def test_many_sessions_of_one_directory_are_one_line(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(5):
+        put(own_home / ".claude", f"{ONE[:-1]}{number}", TALK)
+
+    assert 0 == main(["mv", "/srv/app", "/data/shop"])
+    assert 1 == capsys.readouterr().out.count("Would move 5 sessions  -srv-app -> -data-shop")

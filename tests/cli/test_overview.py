@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from recollect.cli.main import main
+from tests.change.migrations.old_sessions import put_inline
 
 TITLE = '{"type":"custom-title","customTitle":"%s","sessionId":"%s"}\n'
 PROMPT = (
@@ -180,3 +181,13 @@ def test_the_sample_is_nobodys_home(capsys: pytest.CaptureFixture[str]) -> None:
         [one["code"] for one in document["damage"]["findings"]],
         document["findings"],
     )
+
+
+def test_sub_agents_inside_their_sessions_are_counted(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `list` counts them: clients of 1.0 wrote them into the log of the session."""
+    put_inline(own_home / ".claude")
+
+    assert 0 == main([])
+    assert "1 session, 1 sub-agent," in capsys.readouterr().out

@@ -387,3 +387,16 @@ def test_what_cron_cannot_run_is_refused() -> None:
     long = scheduler.ScheduledJob("recollect-x", ("/bin/true", "x" * 1000), "x")
     with pytest.raises(UsageError, match="too long for cron"):
         scheduler.cron_line(long)
+
+
+def test_without_a_scheduler_nothing_is_promised(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A container has neither systemd nor cron: the plan says so, and what can be done."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("recollect.system.scheduler._has_systemd", lambda: False)
+    for words, code in (([], 0), (["--apply"], 3)):
+        assert code == main(["--home", str(home), "protect", *words])
+        told = capsys.readouterr()
+        assert "no scheduler is here" in told.out + told.err
+        assert " protect now` archives once" in told.err

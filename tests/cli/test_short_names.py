@@ -44,7 +44,6 @@ COMMANDS = [
     ["show", LATE, "--branch", "ffffffff"],
     ["fork", EARLY],
     ["rename", EARLY, "Name"],
-    ["mv", "/srv/app", "/srv/new"],
     ["blame", "{file}"],
     ["files", "{file}"],
     ["secrets"],

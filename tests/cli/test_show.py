@@ -208,12 +208,12 @@ def test_strict_fails_on_damage(
 def test_a_session_the_client_would_not_find_says_why(
     own_home: Path, capsys: pytest.CaptureFixture[str], log: SessionLog, reason: str, arguments: list[str]
 ) -> None:
-    """Exit 3, the reason on stderr, nothing on stdout."""
+    """Exit 3, the reason on stderr, and on stdout only a document that was asked for."""
     log.write(own_home / ".claude")
 
     assert 3 == main(["show", "3f2a", *arguments])
     captured = capsys.readouterr()
-    assert ("", True) == (captured.out, reason in captured.err)
+    assert ("--json" in arguments, True) == (captured.out != "", reason in captured.err)
 
 
 @pytest.mark.parametrize(

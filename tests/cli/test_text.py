@@ -13,6 +13,7 @@ from recollect.cli.terminal.text import (
     ago,
     columns_of,
     counted,
+    model_name,
     padded,
     size,
     visible,
@@ -94,3 +95,19 @@ def test_words_for_numbers() -> None:
     ] == [ago(NOW - dt.timedelta(seconds=seconds), NOW) for seconds in ages]
     assert ("1 line", "1,234 lines") == (counted(1, "line"), counted(1234, "line"))
     assert "天 " == padded("天", 3)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("claude-sonnet-4-5-20250929", "sonnet 4.5"),
+        ("claude-opus-4-20250514", "opus 4"),
+        ("claude-3-5-haiku-20241022", "haiku 3.5"),
+        ("claude-haiku-4-5", "haiku 4.5"),
+        ("gpt-5-codex", "gpt-5-codex"),
+        ("<synthetic>", "<synthetic>"),
+    ],
+)
+def test_a_model_has_the_name_that_people_use(model: str, name: str) -> None:
+    """As the page shows it; what is not one of Claude's stays."""
+    assert name == model_name(model)

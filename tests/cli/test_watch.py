@@ -73,7 +73,7 @@ def test_one_look_for_people(log: Path, capsys: pytest.CaptureFixture[str]) -> N
     totals, _, heading, figures = capsys.readouterr().out.splitlines()
 
     assert "today $0.30  block $0.30, 293 min left, $18.00/h, $88.20 at its end at this rate" == totals
-    assert f"3f2a9c1e  open?   {'Why is it red?':<40}  /srv/app  main  {SONNET}" == heading
+    assert f"3f2a9c1e  open?   {'Why is it red?':<40}  /srv/app  main  sonnet 4.5" == heading
     assert (
         "          $0.30  last 10 min $0.30 ($1.80/h)"
         "  100.0k in, 0 out, 0 written to and 0 read from the cache  ctx 100.0k (50%)"

@@ -123,10 +123,9 @@ def _costs(case: Case, names: Sequence[str], *options: str) -> Records:
 
 def _shown(case: Case, name: str) -> Record | None:
     """None where the client would find no conversation: there is nothing to show."""
-    printed = case.said("show", name, "--no-whole", "--json")
-    if not printed:
+    document = json.loads(case.said("show", name, "--no-whole", "--json"))
+    if "error" in document:
         return None
-    document = json.loads(printed)
     return {"messages": document["total"], "damaged": len(document["findings"])}
 
 

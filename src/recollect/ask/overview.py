@@ -147,7 +147,7 @@ def overview(
         projects=sum(one.summary.projects for one in found),
         sessions=len(sessions),
         only_archived=shown.only_archived,
-        agents=sum(one.summary.agents for one in found),
+        agents=sum(one.summary.agents for one in found) + catalogue.agents_inside(opened.database),
         bytes=sum(log.size for log in logs),
         newest=tuple(shown.sessions),
         damage=damage,

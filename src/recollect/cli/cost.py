@@ -22,7 +22,7 @@ from recollect.cli.terminal.options import (
     span_of,
 )
 from recollect.cli.terminal.rows import aligned, fitted_table, print_csv, wants_csv
-from recollect.cli.terminal.text import counted, shortened, visible, width
+from recollect.cli.terminal.text import counted, model_name, shortened, visible, width
 from recollect.errors import UsageError
 from recollect.index.refresh import FirstNeed
 from recollect.model.budget import dollars
@@ -157,10 +157,13 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
 
     heads = [*(report.by or ("",)), *_heads(report)]
     is_only = len(report.rows) == 1
-    cells = [[*_names(report.by, row, is_only=is_only), *_figures(report, row)] for row in rows]
+    names = [_names(report.by, row, is_only=is_only) for row in rows]
+    if len({*map(tuple, names)}) < len(names):  # two versions of a model have one name
+        names = [_names(report.by, row, is_only=is_only, is_long=True) for row in rows]
+    cells = [[*name, *_figures(report, row)] for name, row in zip(names, rows, strict=True)]
     totals = [TOTAL, *[""] * (len(report.by) - 1), *_figures(report, report.totals)]
-    names, room = max(len(report.by), 1), output.columns()
-    first, *lines, last = aligned(fitted_table([heads, *cells, totals], names, room, _CAN_BE_MISSED), names)
+    keys, room = max(len(report.by), 1), output.columns()
+    first, *lines, last = aligned(fitted_table([heads, *cells, totals], keys, room, _CAN_BE_MISSED), keys)
     most = max((row.pico_usd for row in rows), default=0)
     longest = 0 if room is None else min(_BAR_COLUMNS, room - width(first) - 2)
     yield output.styled(first, "bold")
@@ -183,16 +186,18 @@ def _heads(report: CostReport) -> list[str]:
     return heads
 
 
-def _name(key: str, row: CostRow) -> str:
-    """A key as people know it: a session with its title, a prompt by what was typed."""
+def _name(key: str, row: CostRow, *, is_long: bool) -> str:
+    """A key as people know it: a session with its title, a prompt by what was typed, a model without its maker."""
     value = row.keys[key]
+    if key == "model" and not is_long:
+        return model_name(value)
     if key == "session":
         return f"{short_id(value)}  {row.title}" if row.title else short_id(value)
     return (row.typed or value) if key == "prompt" else value
 
 
-def _names(by: Sequence[str], row: CostRow, *, is_only: bool) -> list[str]:
-    names = [visible(_name(key, row)) for key in by]
+def _names(by: Sequence[str], row: CostRow, *, is_only: bool, is_long: bool = False) -> list[str]:
+    names = [visible(_name(key, row, is_long=is_long)) for key in by]
     if not by and not is_only:
         names = ["not in the log" if row.is_unlogged else "in the log"]
     return [shortened(name, _KEY_COLUMNS) for name in names] or [TOTAL]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Sequence
 
-    from recollect.errors import Ambiguous
+    from recollect.errors import RecollectError
 
 # The words of a command -> (module and the suffix of its functions, one line for the help). A module has ``add_options``
 # and ``run``, or one pair a suffix: ``add_tag_options`` and ``run_tag``. A command may end in the option that chooses it.
@@ -158,19 +158,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `recollect | head` is no error; keeps Python from failing in its last flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as problem:
-        from recollect.system.fsops import next_step
-
-        place = f"{problem.filename}: " if problem.filename else ""
-        return _failed(f"{place}{problem.strerror or problem}", next_step(problem, "run it again"), 74)
     except Exception as problem:
-        from recollect.errors import Ambiguous, RecollectError
+        from recollect.errors import RecollectError
 
-        if not isinstance(problem, RecollectError):
+        if not isinstance(problem, (RecollectError, OSError)):
             raise
-        if isinstance(problem, Ambiguous):
-            return _several(problem)
-        return _failed(problem.message, problem.hint, problem.exit_code)
+        return _refused(problem, as_json="--json" in arguments)
 
 
 def _make_streams_safe() -> None:
@@ -222,9 +215,10 @@ def _named(rest: list[str], options: dict[str, list[str]]) -> int:
     if command in GROUPS:
         return _group(command, words)
     from recollect.cli.terminal.text import near_miss
+    from recollect.errors import UsageError
 
     near = near_miss(command, [*WORDS, "help"])
-    return _failed(f"unknown command {command!a}{near}", "`recollect --help` lists the commands", 2)
+    raise UsageError(f"unknown command {command!a}{near}", hint="`recollect --help` lists the commands")
 
 
 def resolve(words: list[str]) -> tuple[str, list[str]]:
@@ -254,10 +248,11 @@ def _group(name: str, words: list[str]) -> int:
         _print_wrapped(group_help(name))
         return 0 if words else 2
     from recollect.cli.terminal.text import near_miss
+    from recollect.errors import UsageError
 
     near = near_miss(words[0], known)
     hint = f"one of {', '.join(known)}; `recollect {name} --help` says what they do"
-    return _failed(f"unknown command {f'{name} {words[0]}'!a}{near}", hint, 2)
+    raise UsageError(f"unknown command {f'{name} {words[0]}'!a}{near}", hint=hint)
 
 
 def members(name: str) -> list[str]:
@@ -424,26 +419,30 @@ def _print_wrapped(text: str) -> None:
     print(text, end="")
 
 
-def _failed(message: str, hint: str, code: int) -> int:
-    from recollect.cli.terminal.output import note
+def _refused(problem: RecollectError | OSError, *, as_json: bool) -> int:
+    """Say why, and what to do next, on stderr; with ``--json`` as a document too, unless one was begun."""
+    from recollect.cli.terminal import output
     from recollect.cli.terminal.text import visible
+    from recollect.errors import Ambiguous
+    from recollect.system.fsops import next_step
 
-    print(f"recollect: {visible(message)}", file=sys.stderr)
-    note(f"  {visible(hint)}")
-    return code
-
-
-def _several(problem: Ambiguous) -> int:
-    """One line for each object that was meant perhaps."""
-    from recollect.cli.terminal.output import note
-    from recollect.cli.terminal.text import visible
-
-    lines = [f"recollect: {problem.summary}:", *(f"  {match}" for match in problem.matches[:_CANDIDATES])]
-    if len(problem.matches) > _CANDIDATES:
-        lines.append(f"  and {len(problem.matches) - _CANDIDATES} more")
+    matches: Sequence[str] = ()
+    if isinstance(problem, OSError):
+        place = f"{problem.filename}: " if problem.filename else ""
+        message, hint, code = f"{place}{problem.strerror or problem}", next_step(problem, "run it again"), 74
+    else:
+        message, hint, code = problem.message, problem.hint, problem.exit_code
+        if isinstance(problem, Ambiguous):
+            message, matches = f"{problem.summary}:", problem.matches
+    lines = [f"recollect: {message}", *(f"  {match}" for match in matches[:_CANDIDATES])]
+    if len(matches) > _CANDIDATES:
+        lines.append(f"  and {len(matches) - _CANDIDATES} more")
     print("\n".join(map(visible, lines)), file=sys.stderr)
-    note(f"  {visible(problem.hint)}")
-    return problem.exit_code
+    output.note(f"  {visible(hint)}")
+    if as_json and not output.has_written():
+        error = {"message": message, "hint": output.typed(hint), "exit_code": code, "matches": list(matches)}
+        output.print_json({"error": error})
+    return code
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -45,7 +46,16 @@ def run_protect(options: Namespace) -> int:
         raise NotFound("protect: no Claude home was found", hint="name one with --home DIR")
     raised = _raised(options, homes)
     job = keeping.job([home.path for home in homes], data)
-    entry = scheduler.entry_of(job, options.scheduler or scheduler.usual_scheduler())
+    chosen = options.scheduler or scheduler.usual_scheduler()
+    if chosen == "cron" and shutil.which("crontab") is None:
+        missing = "no scheduler is here: no timer of systemd for a user, and no crontab"
+        instead = f"`recollect protect now` archives once; to repeat it, let a scheduler run: {job.line}"
+        if options.apply or options.json:
+            raise NotFound(f"protect: {missing}", hint=instead)
+        output.say(f"Nothing can run every hour: {missing}.")
+        output.note(visible(f"  {instead}"))
+        return 0
+    entry = scheduler.entry_of(job, chosen)
     if not options.apply:
         return _tell_plan(options, homes, entry, raised, job.line)
     for one in raised:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from pathlib import Path
 
 from recollect.ask.sessions.home_guard import without_mirrors
@@ -164,12 +165,11 @@ def _tell_mv(options: Namespace, found: list[MovePlan], undo: list[str]) -> None
     verb = "Moved" if options.apply else "Would move"
     for one in found:
         output.say(visible(f"{one.home.root}:"))
-        for moved in one.sessions:
-            output.say(
-                visible(
-                    f"  {verb} {short_id(moved.session)}  {moved.source.parent.name} -> {moved.target.parent.name}  ({moved.cwd})"
-                )
-            )
+        ways = Counter(
+            (moved.source.parent.name, moved.target.parent.name, moved.cwd) for moved in one.sessions
+        )
+        for (old, new, cwd), count in ways.items():
+            output.say(visible(f"  {verb} {counted(count, 'session')}  {old} -> {new}  ({cwd})"))
         for conflict in one.conflicts:
             output.say(visible(f"  Stays: {short_id(conflict.session)}: {conflict.reason}"), "yellow")
         parts = [counted(len(one.sessions), "session"), counted(len(one.plan.steps), "file") + " changed"]

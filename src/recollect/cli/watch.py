@@ -24,7 +24,7 @@ from recollect.ask.watch import (
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import directories
 from recollect.cli.terminal.options import add_index_options, flag, own_cache
-from recollect.cli.terminal.text import padded, shortened, visible
+from recollect.cli.terminal.text import model_name, padded, shortened, visible
 from recollect.errors import UsageError
 from recollect.index.access import OpenIndex, open_index
 from recollect.model.budget import dollars
@@ -171,7 +171,7 @@ def _heading(session: WatchedSession) -> str:
         padded(title, _TITLE),
         visible(session.cwd),
         visible(session.branch),
-        visible(session.model),
+        visible(model_name(session.model)),
     ]
     return "  ".join(part for part in parts if part)
 

@@ -116,6 +116,12 @@ def sizes(database: IndexDatabase) -> tuple[int, int]:
     return cast("tuple[int, int]", tuple(database.rows(asked)[0]))
 
 
+def agents_inside(database: IndexDatabase) -> int:
+    """Sub-agents in the logs of their sessions, as old clients wrote them; the others have files of their own."""
+    asked = "SELECT coalesce(sum(inline_agents), 0) FROM catalogue JOIN files ON files.id = file WHERE NOT gone AND inode"
+    return cast("int", database.rows(asked)[0][0])
+
+
 def logs(database: IndexDatabase, home: str) -> list[ScannedLog]:
     """The logs of sessions and agents in a home, by path."""
     return [ScannedLog(*row) for row in database.connection.execute(_LOGS, (home,))]

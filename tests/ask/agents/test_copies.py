@@ -129,7 +129,7 @@ def test_a_copy_that_used_a_model_of_claude_is_still_of_its_agent(
     assert main([*places, "list", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["sessions"]
     assert main([*places, "cost", "--by", "model"]) == 0
-    assert "claude-sonnet" in capsys.readouterr().out
+    assert "sonnet 4.5" in capsys.readouterr().out
     assert {"opencode"} == {row["agent"] for row in rows}
 
 

@@ -31,6 +31,7 @@ STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 _PATIENCE = 0.5  # seconds
 COLOUR_CHOICES = ("auto", "always", "never")
 _FORCED: list[str] = []  # the value of --color
+_WRITTEN: list[bool] = []  # whether a document was begun on stdout
 _GIVEN: list[str] = []  # the global options, for commands that are to be typed next
 
 
@@ -42,6 +43,12 @@ def choose_colour(choice: str) -> None:
 def choose_options(words: Sequence[str]) -> None:
     """The global options of this command line: ``--home``, ``--data`` and ``--agent`` with their values."""
     _GIVEN[:] = words
+    _WRITTEN.clear()
+
+
+def has_written() -> bool:
+    """Whether a document was begun on stdout by this command: a second one would make both unreadable."""
+    return bool(_WRITTEN)
 
 
 def typed(text: str) -> str:
@@ -53,7 +60,9 @@ def typed(text: str) -> str:
 
     names = "|".join(WORDS)
     given = shlex.join(_GIVEN)
-    return re.sub(rf"\brecollect (?=(?:{names})\b(?!:| --help))", lambda _: f"recollect {given} ", text)
+    return re.sub(
+        rf"(?<![/\w])recollect (?=(?:{names})\b(?!:| --help))", lambda _: f"recollect {given} ", text
+    )
 
 
 def coloured() -> bool:
@@ -107,6 +116,7 @@ def _fitted(text: str, stream: TextIO, *, is_text: bool = False) -> str:
 
 def write_json(pieces: Iterable[bytes]) -> None:
     """Write pieces of one document to stdout. On a terminal, control characters are escaped."""
+    _WRITTEN[:] = [True]
     on_terminal = sys.stdout.isatty()
     sys.stdout.flush()
     for piece in pieces:

@@ -99,7 +99,8 @@ def _least_width(table: Sequence[Sequence[str]], names: int) -> int:
 
 
 def _short(name: str, columns: int) -> str:
-    return shortened_path(name, columns) if "/" in name else shortened(name, columns)
+    """A title may hold a slash, too: only what begins like a path loses its middle."""
+    return shortened_path(name, columns) if name.startswith(("/", "~")) else shortened(name, columns)
 
 
 def _compact(figure: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import functools
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -165,7 +166,20 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+_MODEL = re.compile(r"claude-(?:(\d)-(?:(\d)-)?)?([a-z]+)(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:-\d{8})?")
+
+
+def model_name(model: str) -> str:
+    """``claude-sonnet-4-5-20250929`` as people say it: ``sonnet 4.5``; other names as they are."""
+    found = _MODEL.fullmatch(model)
+    if found is None:
+        return model
+    number = ".".join(part for part in (found[4] or found[1], found[5] or found[2]) if part)
+    return f"{found[3]} {number}".rstrip()
+
+
 def near_miss(given: str, known: Iterable[str]) -> str:
     """``: did you mean list?`` for a word that is nearly one of the known; else nothing."""
-    near = difflib.get_close_matches(given, list(known), 1)
-    return f": did you mean {near[0]}?" if near else ""
+    bare = {name.lstrip("-"): name for name in known}
+    near = difflib.get_close_matches(given.lstrip("-"), list(bare), 1)
+    return f": did you mean {bare[near[0]]}?" if near else ""
