@@ -57,8 +57,8 @@ async def _push(case: Case, made: World) -> None:
     try:
         while not server.started:
             await asyncio.sleep(0.01)
-        await asyncio.to_thread(case.said, "sync", "login", url, "--no-redact", typed=f"{made.token}\n")
-        await asyncio.to_thread(case.said, "sync", "push")
+        await asyncio.to_thread(case.said, "team", "login", url, "--no-redact", typed=f"{made.token}\n")
+        await asyncio.to_thread(case.said, "team", "push")
     finally:
         server.should_exit = True
         await serving
