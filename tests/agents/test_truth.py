@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from recollect.agents.mirror import AgentMirror
 from tests.agents.truth import counts, known
 from tests.needs import TRANSCRIPTS
 
-HOMES = {"copilot": ".copilot", "pi": ".pi"}
+HOMES = {"copilot": ".copilot", "pi": ".pi", "openclaw": ".openclaw"}
+# A session that was put away goes by the name that it had.
+PUT_AWAY = re.compile(r"\.(deleted|reset)\.[^/]*$")
 # Documents of Copilot from before its logs.
 NOT_READ = ("history-session-state/",)
 # Tokens that we count beside the truth's, by a part of the sample's name: a compaction is a call of its own, and the truth holds it apart.
@@ -34,7 +37,7 @@ def test_counts_are_those_of_an_independent_parser(agent: str, tmp_path: Path) -
             source = name.removeprefix(f"{prefix}/")
             if source == name or source.startswith(NOT_READ):
                 continue
-            counted = ours[source]
+            counted = ours[PUT_AWAY.sub("", source)]
             wanted = {
                 what: facts[what] for what in ("prompts", "answers", "tool_calls") if facts[what] is not None
             }

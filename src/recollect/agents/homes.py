@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 # How the log of a mirror begins, wherever it was brought to since (agents/lines.py).
 _START, _FOREIGN = 64, b'{"type":"foreign-'
-_AGENT = re.compile(rb'\{"type":"foreign-source","agent":"([a-z]+)"')
+_AGENT = re.compile(rb'\{"type":"foreign-source","agent":"([a-z-]+)"')
 _ANSWER = b'{"type":"assistant"'  # of a mirrored log
 _COMPRESSED = b"\x28\xb5\x2f\xfd"  # how a log in the archive begins
 UNKNOWN_AGENT = "unknown"

@@ -68,6 +68,7 @@ from recollect.store.session_files import META, PROJECTS, RESULTS, SUBAGENTS, TO
 from recollect.system import fsops
 from recollect.system.locations import MIRRORS
 from recollect.system.lock import FileLock
+from recollect.system.paths import AGENTS
 from recollect.system.peek import ReadProblems
 
 _LOCK = "mirror.lock"
@@ -98,7 +99,8 @@ class AgentDialect(Protocol):
 
 def dialect_of(agent: str) -> AgentDialect:
     """The module that knows an agent."""
-    module = importlib.import_module(f"recollect.agents.{agent}")
+    name = (AGENTS[agent].like or agent).replace("-", "_")
+    module = importlib.import_module(f"recollect.agents.{name}")
     dialect: AgentDialect = getattr(module, "DIALECT", module)
     return dialect
 

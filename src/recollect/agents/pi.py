@@ -22,14 +22,17 @@ _BLOCK: Shape = {
     "arguments": {},
 }
 _MESSAGE: Shape = {
-    **dict.fromkeys(("role", "model", "responseModel", "responseId", "toolCallId", "toolName"), str),
+    **dict.fromkeys(
+        ("role", "provider", "model", "responseModel", "responseId", "toolCallId", "toolName"), str
+    ),
     **dict.fromkeys(("command", "output", "errorMessage", "stopReason", "summary"), str),
     "content": (str, [_BLOCK]),
     "usage": _USAGE,
     "isError": bool,
     "details": {"patch": str},
+    "provenance": {"kind": str},
 }
-_RECORD: dict[str, Shape] = {
+RECORD: dict[str, Shape] = {
     **dict.fromkeys(
         ("type", "id", "parentId", "cwd", "parentSession", "name", "summary", "firstKeptEntryId"), str
     ),
@@ -178,7 +181,7 @@ def _changed(given: object, message: dict[str, Any]) -> list[LineFields]:
     """What an edit or a write changed, by what it was called with."""
     if not isinstance(given, dict):
         return []
-    path, patch = given.get("path"), (message.get("details") or {}).get("patch")
+    path, patch = given.get("path") or given.get("file_path"), (message.get("details") or {}).get("patch")
     if "content" in given:
         return blocks.written(path, given["content"], diff=patch)
     edits = given.get("edits")
@@ -187,4 +190,4 @@ def _changed(given: object, message: dict[str, Any]) -> list[LineFields]:
     return blocks.replaced(path, steps, diff=patch)
 
 
-DIALECT = LineDialect((("agent/sessions/*", ".jsonl"),), _RECORD, begin, lines)
+DIALECT = LineDialect((("agent/sessions/*", ".jsonl"),), RECORD, begin, lines)

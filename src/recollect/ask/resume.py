@@ -187,6 +187,11 @@ def _other_resumption(session: Session, agent: str, directory: str) -> Resumptio
             f"; or hand it over: recollect export {session.id} --to claude",
         )
     name = native_name(root, session.id)
+    if not AGENTS[agent].resume:
+        raise UsageError(
+            f"session {session.id}: no command of {agent} goes on with a session",
+            hint=f"hand it over to Claude: recollect export {session.id} --to claude",
+        )
     if not is_known_id(agent, name):
         raise UsageError(
             f"session {session.id}: {agent} gives no session such an id as {name[:60]!a}; its client is not given that",

@@ -86,7 +86,7 @@ def is_known_id(agent: str, session: str) -> bool:
 
 def mirrored_agent(directory: Path) -> str | None:
     """Whose mirror a directory is: they are named after the agent; None where it is none."""
-    agent = directory.name.partition("-")[0]
+    agent = directory.name.rpartition("-")[0]
     is_mirror = agent in paths.AGENTS and os.path.isfile(directory / MIRROR_FACTS)  # noqa: PTH113 - never raises
     return agent if is_mirror else None
 

@@ -57,7 +57,8 @@ class Agent:
     directory ("@": the XDG data directory). Of the names in ``marks`` a home has at least one. ``resume`` is the
     client's command, before the id of a session; ``ids`` is the form of those that the client gives, as a pattern.
     ``store`` is the variable that leads to a database elsewhere, ``plan`` the tool that writes a todo list and its argument.
-    ``left_out`` is what the client keeps beside the records of a session, and recollect does not.
+    ``left_out`` is what the client keeps beside the records of a session, and recollect does not. ``like`` is another agent whose module
+    reads these files too. ``resume`` is empty where no command goes on with a session.
     """
 
     def __init__(
@@ -72,10 +73,11 @@ class Agent:
         store: str = "",
         plan: tuple[str, str] = ("", ""),
         left_out: str = "",
+        like: str = "",
     ) -> None:
         self.usual, self.marks, self.resume = usual, marks, resume
         self.variable, self.below, self.ids, self.store = variable, below, ids, store
-        self.plan, self.left_out = plan, left_out
+        self.plan, self.left_out, self.like = plan, left_out, like
 
     @property
     def place(self) -> tuple[str, tuple[str, ...]]:
@@ -113,6 +115,8 @@ AGENTS = {
     "qwen": Agent((".qwen",), ("projects/*/chats",), ("qwen", "--resume"), plan=("todo_write", "todos")),
     "copilot": Agent((".copilot",), ("session-state",), ("copilot", "--resume"), variable="COPILOT_HOME"),
     "pi": Agent((".pi",), ("agent/sessions",), ("pi", "--session")),
+    "omp": Agent((".omp",), ("agent/sessions",), ("omp", "--resume"), like="pi"),
+    "openclaw": Agent((".openclaw",), ("agents/*/sessions",), (), variable="OPENCLAW_STATE_DIR"),
 }
 CLAUDE = "claude"
 
@@ -184,8 +188,9 @@ def _store_of(row: Agent, environ: Mapping[str, str]) -> str | None:
 
 
 def agent_at(directory: str) -> str:
-    """Whose home a directory is, by what is in it; Claude's where it says nothing else."""
-    for agent, row in AGENTS.items():
+    """Whose home a directory is, by what is in it and, of several, by its name; Claude's where nothing says that."""
+    name = os.path.basename(directory)  # noqa: PTH119
+    for agent, row in sorted(AGENTS.items(), key=lambda one: one[1].usual[-1] != name):
         if any(_is_marked(directory, mark) for mark in row.marks):
             return agent
     return CLAUDE

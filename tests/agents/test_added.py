@@ -1,0 +1,167 @@
+"""Small homes of our own making: what is read of each agent that was added, without anybody's transcripts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from recollect.agents.homes import machine_homes
+from recollect.agents.mirror import AgentMirror
+from recollect.cli.main import main
+from recollect.system.paths import agent_at
+from tests.agents.samples import tree_state
+from tests.agents.truth import counts
+
+SESSION = "7b0e4c52-1111-4222-8333-444455556666"
+CHILD = "8c0e4c52-1111-4222-8333-444455556666"
+Record = dict[str, Any]
+_NOW = "2026-11-16T09:00:0"
+
+
+class Added(NamedTuple):
+    """A home and what is read of it. ``tokens``: input, cache read, cache write, output; None where none are recorded."""
+
+    agent: str
+    home: str
+    files: dict[str, list[Record] | Record]
+    counted: tuple[int, int, int]  # prompts, answers, calls
+    tokens: tuple[int, int, int, int] | None
+    title: str
+    cwd: str | None = "/srv/app"
+    edited: tuple[str, ...] = ("/srv/app/a.py",)
+    resume: tuple[str, ...] = ()
+    sessions: int = 1
+
+
+def _pi(*more: Record) -> list[Record]:
+    """The records of a session of Pi, each after the one before."""
+    usage = {"input": 10, "output": 5, "cacheRead": 3, "cacheWrite": 2, "totalTokens": 20}
+    edit = {"path": "/srv/app/a.py", "oldText": "one", "newText": "two"}
+    call = {"type": "toolCall", "id": "c1", "name": "edit", "arguments": edit}
+    said: list[Record] = [
+        {"role": "user", "content": [{"type": "text", "text": "Paint the door"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "I will"}, call],
+            "model": "m",
+            "usage": usage,
+        },
+        {"role": "toolResult", "toolCallId": "c1", "toolName": "edit", "content": [], "isError": False},
+        {"role": "assistant", "content": [{"type": "text", "text": "Done"}], "model": "m", "usage": usage},
+    ]
+    messages: list[Record] = [{"type": "message", "message": message} for message in said]
+    records = [
+        one | {"id": f"r{n}", "parentId": f"r{n - 1}" if n else None} for n, one in enumerate(messages)
+    ]
+    head: Record = {"type": "session", "version": 3, "id": SESSION, "cwd": "/srv/app"}
+    return [one | {"timestamp": f"{_NOW}{n}.000Z"} for n, one in enumerate([head, *records, *more])]
+
+
+def _openclaw() -> list[Record]:
+    """What its gateway sent, what another session sent, and a call that failed."""
+    sent = {
+        "role": "assistant",
+        "provider": "openclaw",
+        "model": "delivery-mirror",
+        "content": [{"type": "text", "text": "By post"}],
+    }
+    other = {"role": "user", "content": "From the cellar", "provenance": {"kind": "inter_session"}}
+    failed: Record = {"customType": "openclaw:prompt-error", "data": {"error": "no answer"}}
+    return _pi(
+        {"type": "message", "id": "s1", "parentId": "r2", "message": sent},
+        {"type": "message", "id": "s2", "parentId": "r3", "message": other},
+        {"type": "custom", "id": "s3", "parentId": "s2", **failed},
+    )
+
+
+ADDED = [
+    Added(
+        "omp",
+        ".omp",
+        {
+            f"agent/sessions/--srv-app--/2026_{SESSION}.jsonl": _pi(
+                {"type": "session_info", "id": "x", "name": "Doors"}
+            )
+        },
+        (1, 2, 1),
+        (20, 6, 4, 10),
+        "Doors",
+        resume=("omp", "--resume", SESSION),
+    ),
+    Added(
+        "openclaw",
+        ".openclaw",
+        {
+            f"agents/main/sessions/{SESSION}.jsonl": _openclaw(),
+            f"agents/main/sessions/{SESSION}.checkpoint.1.jsonl": _openclaw(),
+            f"agents/main/sessions/{CHILD}.jsonl.reset.2026-11-16T10-00-00.000Z": _pi(),
+            "agents/main/sessions/sessions.json": {
+                "agent:main:main": {"sessionId": SESSION, "label": "Doors"}
+            },
+        },
+        (1, 3, 1),
+        (20, 6, 4, 10),
+        "Doors",
+        sessions=2,
+    ),
+]
+
+
+@pytest.fixture(params=ADDED, ids=[added.agent for added in ADDED])
+def added(request: pytest.FixtureRequest, own_home: Path) -> Added:
+    """A home where its client would keep it."""
+    (own_home / ".claude" / "projects").mkdir(parents=True)
+    given: Added = request.param
+    for name, said in given.files.items():
+        path = own_home / given.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = said if isinstance(said, list) else [said]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return given
+
+
+def _asked(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main([*words, "--json"]) == 0, capsys.readouterr().err
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_session_is_listed_as_its_client_has_it(
+    added: Added, own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Title, directory and tokens in the list; prompts, answers, calls and edits in the mirror; the home as it was."""
+    home = own_home / added.home
+    before = tree_state(home)
+    sessions = _asked(capsys, "list", "--agent", added.agent)["sessions"]
+    assert len(sessions) == added.sessions
+    (listed,) = [one for one in sessions if one["title"] == added.title]
+    assert (listed["agent"], listed.get("cwd")) == (added.agent, added.cwd)
+    names = ("input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "output_tokens")
+    if added.tokens is None:
+        assert listed.get("known_cost_usd") is None
+    else:
+        assert tuple(listed[name] for name in names) == added.tokens
+    if added.resume:
+        assert _asked(capsys, "resume", listed["id"], "--print")["argv"] == list(added.resume)
+    else:
+        assert main(["resume", listed["id"], "--print"]) == 2
+    mirror = AgentMirror(added.agent, home, tmp_path)
+    mirror.refresh()
+    assert mirror.problems == []
+    (log,) = [one for one in mirror.root.rglob("*.jsonl") if one.stem == listed["id"]]
+    logs = (log, *log.with_suffix("").rglob("*.jsonl"))
+    every = [json.loads(line) for one in logs for line in one.read_text().splitlines()]
+    changed = [one for line in every for one in (line.get("toolUseResult") or {}).get("changedFiles", ())]
+    assert tuple(one["filePath"] for one in changed) == added.edited
+    sources = {line["source"] for line in every if line["type"] == "foreign-source"}
+    counted = [facts for source, facts in counts(mirror).items() if source in sources]
+    assert (
+        tuple(sum(facts[what] for facts in counted) for what in ("prompts", "answers", "tool_calls"))
+        == added.counted
+    )
+    assert not any(facts["unknown"] for facts in counted)
+    assert tree_state(home) == before
+    assert agent_at(str(home)) == added.agent
+    assert added.agent in [root.agent for root in machine_homes()]
