@@ -136,7 +136,7 @@ def test_what_only_the_archive_has_is_listed_marked_and_read_and_not_changed(
         ]
         page.do("press", keys=["Escape", "r", "y"])
         page.do("wait", selector=".notice", text="Copied the resume command")
-        assert f"archive restore {session} --apply && " in page.do("clipboard")
+        assert f"protect restore {session} --apply && " in page.do("clipboard")
         assert page.do("count", selector="dialog[open]") == 0
     finally:
         shutil.rmtree(data / "archive")
