@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, Struct, UnsetType
 
+from recollect.ask.blame.changes import NetChanges
 from recollect.ask.conversation.documents import MessageDocument, TreeDocument
 from recollect.ask.doctor.check import CheckReport
 from recollect.ask.file_versions import (
@@ -22,6 +23,7 @@ from recollect.ask.file_versions import (
 from recollect.ask.library import Home
 from recollect.ask.list import SessionList
 from recollect.ask.overview import OverviewDocument
+from recollect.ask.report.work import WorkReport
 from recollect.ask.resume import Resumption
 from recollect.ask.search.hits import SearchDocument
 from recollect.ask.sessions.messages import SessionAgents
@@ -88,7 +90,8 @@ def test_a_command_prints_what_its_type_says(
         (TreeDocument, "show S --tree"),
         (SessionAgents, "show S --sub-agents --warm-ups"),
         (FilesDocument, "files S"),
-        (FilesDocument, "diff S"),
+        (NetChanges, "diff S"),
+        (WorkReport, "report"),
         (Resumption, "resume S --print"),
         (SessionRepair, "doctor S --fix"),
         (ForkDocument, "fork S"),

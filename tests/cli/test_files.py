@@ -75,7 +75,7 @@ def test_a_difference_cannot_drive_the_terminal(home: Path, capsys: pytest.Captu
     assert 0 == main(["diff", ONE])
     shown = capsys.readouterr().out
 
-    assert "\n-one\n+\\x1b[31mtwo\n" in shown
+    assert "\n+\\x1b[31mtwo\n" in shown
     assert "\x1b" not in shown
 
 

@@ -393,7 +393,7 @@ def test_a_call_is_shown_by_what_it_is_about(
 def test_changes_of_files_are_counted_whatever_the_tool_is_called(
     samples: dict[str, Path], capsys: pytest.CaptureFixture[str], agent: str, edits: int
 ) -> None:
-    assert main(["report", "--agent", agent, "--json"]) == 0
+    assert main(["report", "--agent", agent, "--figures"]) == 0
     periods = json.loads(capsys.readouterr().out)["periods"]
     assert {one["name"]: one["edits"] for one in periods}["all_time"] == edits
 

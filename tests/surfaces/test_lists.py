@@ -149,7 +149,7 @@ def test_the_charts_of_an_exported_project_have_the_figures_of_the_commands(case
     _index_page(case)
     text = (case.place / "exported" / "index.html").read_text().rpartition("<main>")[2]
     days, models, tools, _ = (_cells(table) for table in re.findall(r"<table>(.*?)</table>", text, re.DOTALL))
-    stats = case.document("report", "-p", _CWD)
+    stats = case.document("report", "--figures", "-p", _CWD)
     cost = case.document("cost", "--by", "day", "-p", _CWD)
 
     assert [[day["day"], f"{day['responses']:,}", day["cost_usd"]] for day in stats["days"]] == days

@@ -35,7 +35,7 @@ def test_lists_and_reports_tell_nothing_spent_from_nothing_known(case: Case) -> 
 
 def test_overview_statistics_and_page_count_the_one_that_is_unknown(case: Case) -> None:
     assert case.document()["cost"]["unrecorded_sessions"] == 1
-    assert case.document("report")["uncertainty"]["unrecorded_sessions"] == 1
+    assert case.document("report", "--figures")["uncertainty"]["unrecorded_sessions"] == 1
     with Browser(served(case.home, case.data)) as browser:
         rows = browser.get("/api/sessions")
         assert rows["unrecorded"] == 1

@@ -61,7 +61,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 def test_sub_agents_are_those_of_agents(case: Case) -> None:
     """How many there are, and how many of each type; each type leads to its sessions."""
-    told = case.document("report")["agents"]
+    told = case.document("report", "--figures")["agents"]
     found: Counter[str] = Counter()
     sessions: dict[str, set[str]] = {}
     for session in case.document("list")["sessions"]:
@@ -83,7 +83,7 @@ def test_sub_agents_are_those_of_agents(case: Case) -> None:
 
 def test_edits_are_those_of_files(case: Case) -> None:
     """Calls that changed files, each once: what a fork copied was done by the session it was made of."""
-    told = case.document("report")
+    told = case.document("report", "--figures")
     with Browser(served(case.home, case.data)) as browser:
         edits = browser.get("/api/edits?count=200")["edits"]
     listed: list[tuple[str, int, int]] = []
@@ -102,7 +102,7 @@ def test_edits_are_those_of_files(case: Case) -> None:
 
 def test_money_and_counts_are_those_of_cost(case: Case) -> None:
     """By day, model, project and agent, in all; forks and sub-agents included."""
-    told = case.document("report", "--timezone", "UTC")
+    told = case.document("report", "--figures", "--timezone", "UTC")
     whole = case.document("cost", "--timezone", "UTC")
     (period,) = (one for one in told["periods"] if one["name"] == "all_time")
     assert period["cost_usd"] == told["total_cost_usd"] == whole["totals"]["cost_usd"]

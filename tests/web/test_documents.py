@@ -149,19 +149,13 @@ def test_findings_are_those_of_check(
 def test_files_and_todos_are_those_of_the_commands(
     sample: Browser, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """The same files with the same versions, the same differences, the same lists."""
+    """The same files with the same versions, the same lists."""
     seen = 0
     for name in _ids(sample):
-        printed = _printed(capfd, tmp_path, "diff", name, "--json")
+        printed = _printed(capfd, tmp_path, "files", name, "--json")
         found = sample.get(f"/api/sessions/{name}/files")
-        for left, right in zip(printed["files"], found["files"], strict=True):
-            assert left["path"] == right["path"]
-            for version in left["versions"]:
-                query = f"path={left['path']}&number={version['number']}"
-                change = sample.get(f"/api/sessions/{name}/files/diff?{query}")
-                assert version.pop("diff") == change["diff"] or change["problem"] is not None
-                seen += 1
-            assert left["versions"] == right["versions"]
+        assert printed["files"] == found["files"]
+        seen += len(found["files"])
         todos = _printed(capfd, tmp_path, "show", name, "--todos", "--all", "--json")["lists"]
         assert [one["items"] for one in todos] == [
             one["items"] for one in sample.get(f"/api/sessions/{name}/todos")["lists"]

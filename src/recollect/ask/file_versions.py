@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from recollect.model.files.history import FileVersion, VersionSource
 
@@ -25,7 +25,6 @@ class FileVersionDocument(Struct, frozen=True, kw_only=True):
     backup: str | None
     added: int | None
     removed: int | None
-    diff: str | UnsetType = UNSET
 
 
 class TouchedFileDocument(Struct, frozen=True):
@@ -68,7 +67,7 @@ class FileDiffDocument(Struct, frozen=True, kw_only=True):
     problem: str | None
 
 
-def version_document(number: int, version: FileVersion, diff: str | UnsetType = UNSET) -> FileVersionDocument:
+def version_document(number: int, version: FileVersion) -> FileVersionDocument:
     return FileVersionDocument(
         number=number,
         at=version.at,
@@ -80,7 +79,6 @@ def version_document(number: int, version: FileVersion, diff: str | UnsetType = 
         backup=version.backup_name,
         added=None if version.tally is None else version.tally.added,
         removed=None if version.tally is None else version.tally.removed,
-        diff=diff,
     )
 
 

@@ -1,4 +1,4 @@
-"""The commands ``files`` and ``diff``: versions of the files that a session touched, and who changed a file."""
+"""The command ``files``: versions of the files that a session touched, and who changed a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from msgspec import UNSET, structs, to_builtins
+from msgspec import structs, to_builtins
 
 from recollect.ask import file_versions as documents
 from recollect.ask.sessions.session import Session
@@ -18,8 +18,6 @@ from recollect.cli.blame import say_log
 from recollect.cli.terminal import output
 from recollect.cli.terminal.options import (
     add_apply,
-    add_json,
-    add_session,
     command,
     flag,
     option,
@@ -28,13 +26,11 @@ from recollect.cli.terminal.options import (
 )
 from recollect.cli.terminal.rows import print_data, wants_csv
 from recollect.cli.terminal.sessions import named_session
-from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
-from recollect.errors import Ambiguous, NotFound, UsageError
-from recollect.model.files.history import FileVersion, diff, version_at
+from recollect.cli.terminal.text import counted, shortened, size, visible
+from recollect.errors import Ambiguous, NotFound
+from recollect.model.files.history import FileVersion, version_at
 from recollect.model.lines.ids import command_name
 from recollect.store.file_backups import touched_files
-
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 _FILE_NAME = re.compile(r"[\w.-]+\.[A-Za-z]\w{0,5}")
 
@@ -61,27 +57,17 @@ def add_files_options(parser: ArgumentParser) -> None:
 
 
 def run_files(options: Namespace) -> int:
-    if _is_path(options.session):
+    if is_file_name(options.session):
         return say_log(options, Path(options.session).expanduser())
     session = named_session(options, options.session)
     if options.rewind is not None:
         return _rewind(options, session)
     if options.restore is not None:
         return _restore(options, session, _touched(session))
-    return _say_files(options, session, with_diff=False)
+    return _say_files(options, session)
 
 
-def add_diff_options(parser: ArgumentParser) -> None:
-    add_session(parser)
-    parser.add_argument("--path", metavar="P", help="only files whose path is or ends in P")
-    add_json(parser, csv=True)
-
-
-def run_diff(options: Namespace) -> int:
-    return _say_files(options, named_session(options, options.session), with_diff=True)
-
-
-def _is_path(named: str) -> bool:
+def is_file_name(named: str) -> bool:
     """Whether this is a file and no session: logs are sessions, ids and titles have no separator."""
     path = Path(named).expanduser()
     if path.suffix == ".jsonl" or named.startswith("@"):
@@ -96,7 +82,7 @@ def _touched(session: Session) -> _Files:
     return files
 
 
-def _say_files(options: Namespace, session: Session, *, with_diff: bool) -> int:
+def _say_files(options: Namespace, session: Session) -> int:
     files = _touched(session)
     wanted = {path: found for path, found in files.items() if not options.path or _fits(path, options.path)}
     if options.path and not wanted:
@@ -104,14 +90,14 @@ def _say_files(options: Namespace, session: Session, *, with_diff: bool) -> int:
             f"file {options.path!r}: not touched in this session", hint="leave out --path to list all files"
         )
     if wants_csv(options) or options.json:
-        rows = {path: _rows(found, with_diff) for path, found in wanted.items()}
+        rows = {path: _rows(found) for path, found in wanted.items()}
         table = [{"path": path} | to_builtins(row) for path, versions in rows.items() for row in versions]
         files_touched = [documents.touched_file(path, versions) for path, versions in rows.items()]
         print_data(options, documents.FilesDocument(session.id, files_touched, len(rows)), table)
         return 0
     for path, found in wanted.items():
         output.say(visible(path), "bold")
-        for line in _diffs(found) if with_diff else _versions(found):
+        for line in _versions(found):
             output.say(line)
     output.say(counted(len(wanted), "file"), "dim")
     return 0
@@ -139,27 +125,8 @@ def _state(version: FileVersion) -> str:
     return "unknown" if length is None else size(length)
 
 
-def _diffs(found: Sequence[FileVersion]) -> Iterator[str]:
-    for number, (old, new) in enumerate(zip([None, *found], found, strict=False), 1):
-        entry = visible((new.entry_uuid or "")[:8])
-        yield output.styled(f"version {number} ({new.source}) {entry}", "dim")
-        for line in filter(None, _difference(old, new).split("\n")):
-            shown = visible_lines(line)
-            yield output.styled(shown, _STYLES[shown[0]]) if shown[:1] in _STYLES else shown
-
-
-def _difference(old: FileVersion | None, new: FileVersion) -> str:
-    try:
-        return diff(old, new)
-    except UsageError as unknown:
-        return f"({unknown.message})"
-
-
-def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[documents.FileVersionDocument]:
-    return [
-        documents.version_document(number, new, _difference(old, new) if with_diff else UNSET)
-        for number, (old, new) in enumerate(zip([None, *found], found, strict=False), 1)
-    ]
+def _rows(found: Sequence[FileVersion]) -> list[documents.FileVersionDocument]:
+    return [documents.version_document(number, version) for number, version in enumerate(found, 1)]
 
 
 # ---- rewind ----------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def home(tmp_path: Path) -> Path:
 
 def changes(home: Path, **query: Any) -> dict[str, FileNetChange]:
     sessions = list(Home(home, data=home.parent / "data", index=False).sessions())
-    return {change.path: change for change in net_changes(sessions, **query)}
+    return {change.path: change for change in net_changes(sessions, **query).files}
 
 
 def test_several_edits_of_two_sessions_are_one_change(home: Path) -> None:

@@ -275,13 +275,17 @@ def test_the_status_line_shows_the_tightest_budget_and_warns(
 def test_the_command_shows_the_state(
     home: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit status 1 where a budget is spent; without settings it says what to write."""
-    assert 2 == main(["limits"])
-    assert "no budget is set" in capsys.readouterr().err
+    """Exit status 1 where a budget is spent; without settings it shows the windows and says what to write."""
+    assert 0 == main(["limits"])
+    said = capsys.readouterr().out
+    assert said.startswith("5 hours")
+    assert "\n7 days" in said
+    assert "No budget is set: in " in said
     monkeypatch.setattr(budget, "time", SimpleNamespace(time=lambda: NOW))
     configured(own_home, '[budget]\nday = "0.20"\n[budget.persons.anna]\nday = 1\n')
     assert 1 == main(["limits", "--json"])
     document = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in document["windows"]] == ["5 hours", "7 days"]
     (state,) = document["budgets"]
     assert ("day", "0.9", "0.2", 450) == tuple(
         state[key] for key in ("budget", "spent_usd", "limit_usd", "percent")

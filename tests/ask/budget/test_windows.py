@@ -49,7 +49,7 @@ def test_a_window_that_is_over_says_what_a_whole_one_allows(tmp_path: Path) -> N
     limits = [("five_hour", 10, 3 * HOUR - day, day - HOUR)]
     five, _ = asked(tmp_path, [day + HOUR, HOUR, HOUR / 2], limits)
     assert (five.used_percentage, five.is_estimated, five.resets_at) == (20, True, NOW + 4 * HOUR)
-    assert five.basis == "estimated from 1 past window of which the agent said the share"
+    assert five.basis == "estimated from past windows of which the agent said the share"
 
 
 def test_without_a_word_of_the_agent_the_largest_past_window_is_the_measure(tmp_path: Path) -> None:
@@ -57,6 +57,7 @@ def test_without_a_word_of_the_agent_the_largest_past_window_is_the_measure(tmp_
     five, seven = asked(tmp_path, [9 * day, 9 * day - HOUR, HOUR])
     assert (five.used_percentage, five.is_estimated) == (50, True)
     assert five.basis == "estimated beside your largest 5 hours of the last 60 days"
+    assert (five.is_beside_past, five.runs_out_at) == (True, None)
     assert (seven.used_percentage, seven.name, seven.resets_at) == (50, "7 days", None)
 
 

@@ -320,7 +320,6 @@ export interface FileVersionDocument {
   backup: string | null
   added: number | null
   removed: number | null
-  diff?: string
 }
 
 /** The files that a session touched. */

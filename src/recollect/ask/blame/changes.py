@@ -32,6 +32,15 @@ class FileNetChange(Struct, frozen=True, kw_only=True):
     diff: str | None
 
 
+class NetChanges(Struct, frozen=True):
+    """What some sessions changed, the file that was changed last first."""
+
+    sessions: int
+    added: int
+    removed: int
+    files: list[FileNetChange]
+
+
 class _Ends(NamedTuple):
     """What one session did to one file: the state before it, and its own changes in their order."""
 
@@ -50,10 +59,12 @@ def net_changes(
     since: dt.datetime | None = None,
     until: dt.datetime | None = None,
     path: str | None = None,
-) -> list[FileNetChange]:
-    """Every file that the sessions and their sub-agents changed in that time; the one changed last comes first."""
+) -> NetChanges:
+    """Every file that the sessions and their sub-agents changed in that time."""
+    count = 0
     files: dict[str, list[_Ends]] = {}
     for session in sessions:
+        count += 1
         for name, versions in touched_files(session.home, session.file).items():
             if path is None or is_path(name, path):
                 own = [at for at, version in enumerate(versions) if _is_own(version, since, until)]
@@ -62,7 +73,8 @@ def net_changes(
                     ends = _Ends(session.id, before, [versions[at] for at in own])
                     files.setdefault(name, []).append(ends)
     result = [_net(name, sorted(ends, key=lambda one: one.at)) for name, ends in files.items()]
-    return sorted(result, key=lambda change: change.last_at or _EARLIEST, reverse=True)
+    result.sort(key=lambda change: change.last_at or _EARLIEST, reverse=True)
+    return NetChanges(count, sum(one.added for one in result), sum(one.removed for one in result), result)
 
 
 def is_path(path: str, wanted: str) -> bool:

@@ -27,7 +27,10 @@ _LEAST_PERCENT = 5
 
 
 class Window(Struct, frozen=True, kw_only=True, rename={"usd": "cost_usd"}):
-    """One window. ``is_estimated``: the percentage is no agent's own; ``basis`` says where it comes from."""
+    """One window. ``is_estimated``: the percentage is no agent's own; ``basis`` says where it comes from.
+
+    ``is_beside_past``: it is only a share of the largest past window; nothing says what the plan allows.
+    """
 
     name: str
     since: dt.datetime | None
@@ -36,6 +39,7 @@ class Window(Struct, frozen=True, kw_only=True, rename={"usd": "cost_usd"}):
     used_percentage: int | None
     is_estimated: bool
     basis: str
+    is_beside_past: bool = False
     runs_out_at: dt.datetime | None = None
 
     @property
@@ -66,8 +70,15 @@ def _window(name: str, opened: OpenIndex, limits: list[RateLimitDocument], now: 
             basis="no window is open: the next prompt begins one",
         )
     usd = _spent(opened, since, now)
-    allowed, basis = _allowance(name, opened, limits, since)
+    told = _told_allowance(name, opened, limits)
+    allowed = _largest(name, opened, since) if told is None else told
     percent = round(usd * 100 / allowed) if allowed else None
+    if told is not None:
+        basis = "estimated from past windows of which the agent said the share"
+    elif allowed:
+        basis = f"estimated beside your largest {NAMES[name]} of the last {_PAST.days} days"
+    else:
+        basis = "nothing to compare it with yet"
     return Window(
         name=NAMES[name],
         since=since,
@@ -76,7 +87,8 @@ def _window(name: str, opened: OpenIndex, limits: list[RateLimitDocument], now: 
         used_percentage=percent,
         is_estimated=True,
         basis=basis,
-        runs_out_at=_run_out(since, percent, now, resets_at),
+        is_beside_past=told is None,
+        runs_out_at=None if told is None else _run_out(since, percent, now, resets_at),
     )
 
 
@@ -121,24 +133,14 @@ def _open_block(opened: OpenIndex, now: dt.datetime) -> tuple[dt.datetime | None
     return None, None
 
 
-def _allowance(
-    name: str, opened: OpenIndex, limits: list[RateLimitDocument], since: dt.datetime
-) -> tuple[Decimal, str]:
-    """What a whole window may cost, and how that is known: from what the agent said of past windows, else the largest past one."""
+def _told_allowance(name: str, opened: OpenIndex, limits: list[RateLimitDocument]) -> Decimal | None:
+    """What a whole window may cost by what the agent said of past ones; None where it said nothing."""
     told = []
     for resets, percent, at in _past_limits(limits):
-        start = resets - LENGTHS[name]
-        spent = _spent(opened, start, at)
+        spent = _spent(opened, resets - LENGTHS[name], at)
         if spent:
             told.append(spent * 100 / percent)
-    if told:
-        return (
-            statistics.median(told),
-            f"estimated from {len(told)} past window{'' if len(told) == 1 else 's'} of which the agent said the share",
-        )
-    largest = _largest(name, opened, since)
-    what = f"your largest {NAMES[name]} of the last {_PAST.days} days"
-    return largest, f"estimated beside {what}" if largest else "nothing to compare it with yet"
+    return statistics.median(told) if told else None
 
 
 def _past_limits(limits: Iterable[RateLimitDocument]) -> list[tuple[dt.datetime, int, dt.datetime]]:

@@ -17,7 +17,7 @@ _QUARTER_MINUTES = 15
 
 
 class SessionWork(Struct, frozen=True, kw_only=True, rename={"usd": "cost_usd"}):
-    """A session's share. ``usd`` is None where nothing it used has a price; ``minutes`` are quarters of an hour with an answer."""
+    """A session's share. ``usd`` is None where nothing it used has a price, or nothing says what it used; ``minutes`` are quarters of an hour with an answer."""
 
     id: str
     title: str
@@ -43,7 +43,9 @@ class ProjectWork(Struct, frozen=True, kw_only=True, rename={"usd": "cost_usd"})
 
 
 class WorkReport(Struct, frozen=True, kw_only=True, rename={"usd": "cost_usd"}):
-    """All of it. ``failed_tools`` are the tools whose calls failed, the most first. ``unpriced`` names models without a price."""
+    """All of it. ``failed_tools`` are the tools whose calls failed, the most first. ``unpriced`` names models without a price;
+    of ``unrecorded_sessions`` their agents wrote down no usage.
+    """
 
     since: dt.datetime | None
     until: dt.datetime | None
@@ -55,6 +57,7 @@ class WorkReport(Struct, frozen=True, kw_only=True, rename={"usd": "cost_usd"}):
     failures: int
     failed_tools: list[tuple[str, int]]
     unpriced: list[str]
+    unrecorded_sessions: int
     projects: list[ProjectWork]
 
 
@@ -86,7 +89,7 @@ def report_work(
     return WorkReport(
         since=since,
         until=until,
-        usd=_usd(used),
+        usd=None if not used and table.unrecorded(first, end) else _usd(used),
         sessions=len({session for _, session in {**by_session, **calls}}),
         minutes=sum(one.minutes for one in done),
         edits=sum(one.edits for one in done),
@@ -94,6 +97,7 @@ def report_work(
         failures=sum(one.failures for one in done),
         failed_tools=[(tool, count) for tool, count in failed.most_common() if count],
         unpriced=sorted({row.model for row in used if row.is_unpriced}),
+        unrecorded_sessions=table.unrecorded(first, end),
         projects=done,
     )
 
@@ -106,7 +110,7 @@ def _session(
         id=session,
         title="" if session == UNKNOWN else names.title(session),
         agent=log.client,
-        usd=_usd(used),
+        usd=_usd(used) if used else None,  # it did something, and nothing says what that used
         minutes=_QUARTER_MINUTES * len({row.quarter for row in used if row.quarter != NO_TIME}),
         edits=sum(call.calls for call in calls if call.is_edit),
         commits=sum(call.calls for call in calls if call.is_commit),
