@@ -117,6 +117,8 @@ _REST_OF_VALUE = re.compile(rb"[0-9A-Za-z_~+/=.-]{0,400}")
 
 _BREAK = rb"(?:\\n|\n)[ +]{0,8}"
 _BREAKS = re.compile(_BREAK)
+_INDENT = re.compile(rb"\n[ +]{0,8}")
+_LETTERS = re.compile(rb"[0-9A-Za-z+/]*")
 _RUN = re.compile(rb"[0-9A-Za-z+/]+(?:(?:\\r|\r)?%s[0-9A-Za-z+/]+)*" % _BREAK)
 _LONGEST_TEXT = 1 << 20
 _ADDRESS = re.compile(rb"[0-9A-Za-z_.~%+=&?-]*")
@@ -127,10 +129,10 @@ def _in_base64(block: bytes, end: int) -> tuple[int, bool]:
     start = end - SHORTEST_BASE64
     run = _RUN.match(block, start, min(start + _LONGEST_TEXT, len(block)))
     assert run is not None  # noqa: S101 - for the type checker: there are letters
-    letters = re.sub(rb"(?:\\r|\r)?%s" % _BREAK, b"", run[0])
     # The first letter may be that of an escape, or the mark of a line in a patch.
-    for own in (letters, letters[1:]):
-        if binascii.a2b_base64(own[:24]).isascii():
+    for first in (start, start + 1):
+        if binascii.a2b_base64(block[first : first + 24]).isascii():
+            own = re.sub(rb"(?:\\r|\r)?%s" % _BREAK, b"", run[0])[first - start :]
             text = binascii.a2b_base64(own[: len(own) - (len(own) % 4 == 1)] + b"==")
             return run.end(), any(True for _ in _matches(text, is_inside=True))
     return run.end(), False
@@ -155,7 +157,10 @@ class _PlainText:
 
     def __init__(self, block: bytes, *, has_colours: bool) -> None:
         self._block, self._left_out = block, _COLOURS if has_colours else _BREAKS
-        self.text = self._left_out.sub(b"", block)
+        # Written in one way they are found several times as fast.
+        self.text = (
+            self._left_out.sub(b"", block) if has_colours else _INDENT.sub(b"", block.replace(b"\\n", b"\n"))
+        )
 
     @functools.cached_property
     def _pieces(self) -> tuple[list[int], list[int]]:
@@ -205,7 +210,7 @@ def needles() -> list[Needle]:
     tokens = (
         trie(some) for _, some in groupby(starts, key=lambda start: start[:1])
     )  # all in one are too many
-    run = rb"(?:^|[^0-9A-Za-z+/])[0-9A-Za-z+/]{%d}" % SHORTEST_BASE64
+    run = rb"[0-9A-Za-z+/]{%d}" % SHORTEST_BASE64
     return [
         *(Needle(rb"%s%s{10}" % (one, _WORD), kind=TOKEN) for one in tokens),
         *_others(),
@@ -282,6 +287,11 @@ def _search(block: bytes) -> Iterator[tuple[Needle, int, int]]:
     if engine is not None:
         for number, end in engine.scan(block):
             yield needles()[number], end - 1, end
+        view, end = memoryview(block), 0
+        while (length := engine.first_run(view[end:])) is not None:
+            yield needles()[-1], end + length - 1, end + length
+            rest = _LETTERS.match(block, end + length)
+            end = len(block) if rest is None else rest.end()
         return
     for needle, expression in _expressions():
         for match in expression.finditer(block):
@@ -297,25 +307,39 @@ def _expressions() -> list[tuple[Needle, re.Pattern[bytes]]]:
 
 
 class ScanEngine:
-    """The needles, compiled; shared by all threads, each of which has working memory of its own."""
+    """The needles, compiled; shared by all threads, each of which has working memory of its own.
+
+    Runs of base64 are looked for one by one: an expression that names all of them takes as long as all other needles.
+    """
 
     def __init__(self, library: Any) -> None:
-        self._library, self._database = library, library.Database()
-        expressions = [needle.expression for needle in needles()]
-        self._database.compile(expressions=expressions, ids=list(range(len(expressions))))
-        # Working memory that no thread uses at the moment.
-        self._unused = list[Any]()
+        self._library = library
+        self._needles, self._runs = library.Database(), library.Database()
+        *expressions, run = [needle.expression for needle in needles()]
+        self._needles.compile(expressions=expressions, ids=list(range(len(expressions))))
+        self._runs.compile(expressions=[run], ids=[0], flags=[library.HS_FLAG_SINGLEMATCH])
+        # Working memory that no thread uses at the moment, by database.
+        self._unused: dict[Any, list[Any]] = {self._needles: [], self._runs: []}
 
     def scan(self, block: bytes) -> list[tuple[int, int]]:
         """The number of each needle that matches, and where the match ends."""
+        return self._scan(self._needles, block)
+
+    def first_run(self, block: memoryview) -> int | None:
+        """Where the first run of base64 has its shortest length."""
+        found = self._scan(self._runs, block) if len(block) >= SHORTEST_BASE64 else None
+        return found[0][1] if found else None
+
+    def _scan(self, database: Any, block: bytes | memoryview) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
 
         def note(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
             found.append((number, end))
 
-        memory = self._unused.pop() if self._unused else self._library.Scratch(self._database)
-        self._database.scan(block, match_event_handler=note, scratch=memory)
-        self._unused.append(memory)
+        unused = self._unused[database]
+        memory = unused.pop() if unused else self._library.Scratch(database)
+        database.scan(block, match_event_handler=note, scratch=memory)
+        unused.append(memory)
         return found
 
 
