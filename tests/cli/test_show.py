@@ -414,7 +414,7 @@ def test_a_user_who_quits_the_pager_has_seen_enough(
     monkeypatch.setenv("PAGER", "true")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
-    assert 0 == main(["show", "3f2a"])
+    assert 0 == main(["show", "3f2a", "--offset", "0"])
     assert "" == capsys.readouterr().err
 
 
@@ -431,3 +431,26 @@ def test_a_tail_without_its_newline_is_mentioned(own_home: Path, capsys: pytest.
 
     assert 0 == main(["--home", str(home), "show", "6ada", "--strict"])
     assert "14 bytes at the end are half a line" in capsys.readouterr().err
+
+
+def test_a_terminal_shows_the_end_of_a_long_session_and_how_to_read_on(
+    own_home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe gets all of it; the commands that are printed reach what is before and after."""
+    log = SessionLog()
+    for number in range(60):
+        log.prompt(f"k{number}", f"Question {number}.")
+    log.write(own_home / ".claude")
+
+    assert 0 == main(["show", "3f2a"])
+    assert 60 == capsys.readouterr().out.count("\nQuestion ")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert 0 == main(["show", "3f2a", "--no-pager"])
+    shown = capsys.readouterr()
+    assert (20, True) == (shown.out.count("\nQuestion "), "Question 59." in shown.out)
+    assert "messages 41 to 60 of 60" in shown.err
+    before = next(line for line in shown.err.splitlines() if "before: " in line)
+    assert 0 == main([*before.partition("recollect ")[2].split(), "--no-pager"])
+    shown = capsys.readouterr()
+    assert (20, True) == (shown.out.count("\nQuestion "), "Question 20." in shown.out)
+    assert "after: recollect show 3f2a9c1e --offset 40 -n 20" in shown.err

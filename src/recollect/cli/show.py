@@ -17,7 +17,7 @@ from recollect.ask.sessions.session import Session
 from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 from recollect.cli.terminal.numbers import NumberedHit
-from recollect.cli.terminal.options import add_json, flag
+from recollect.cli.terminal.options import add_json, command, flag
 from recollect.cli.terminal.output import paged
 from recollect.cli.terminal.sessions import named_hit, tell_lost_beginning, tell_unknown
 from recollect.cli.terminal.text import counted, shortened, visible, visible_lines
@@ -25,6 +25,7 @@ from recollect.errors import DamagedData, NotFound, UsageError
 from recollect.model.conversation.conversation import Conversation, Message, Messages
 from recollect.model.lines.blocks import blocks_of
 from recollect.model.lines.damage import Damage
+from recollect.model.lines.ids import command_name, short_id
 from recollect.model.lines.json_text import encode_json
 from recollect.store.logs.reader import LogReader
 from recollect.system.paths import AGENTS
@@ -32,6 +33,7 @@ from recollect.system.paths import AGENTS
 _FINDINGS_SHOWN = 20
 _TITLE_COLUMNS = 60
 _CONTEXT = 3
+_LONG, _LAST = 40, 20  # of a longer session, a terminal shows the end
 
 
 class _ShowDocument(Struct):
@@ -84,7 +86,10 @@ def add_options(parser: ArgumentParser) -> None:
     )
     flag(parser, "--thinking", "include the model's thinking")
     parser.add_argument(
-        "--offset", type=int, default=0, metavar="N", help="skip N messages; -N: only the last N"
+        "--offset",
+        type=int,
+        metavar="N",
+        help=f"skip N messages; -N: only the last N (default on a terminal: -{_LAST} of more than {_LONG})",
     )
     parser.add_argument("-n", "--limit", type=int, metavar="N", help="show at most N messages")
     flag(parser, "--api", "show the messages sent to the API on resume")
@@ -101,6 +106,10 @@ def run(options: Namespace) -> int:
     reading = _reading(session, options) if hit is None else _reading_at_hit(session, options, hit)
     if options.at is not None:
         reading = _at_message(session, reading, options)
+    elif sys.stdout.isatty() and reading.total > _LONG and _wants_all(options):
+        options.offset = -_LAST
+    if options.offset or options.limit is not None:
+        _tell_part(options, session, reading)
     if options.api:
         is_other = session.agent in AGENTS
         damage = _print_other_api(session, options) if is_other else _print_api(reading, options)
@@ -112,6 +121,29 @@ def run(options: Namespace) -> int:
         tell_damage(damage)
     _tell_around(session, with_results=options.tools == ToolDetail.FULL)
     return DamagedData.exit_code if damage and options.strict else 0
+
+
+def _wants_all(options: Namespace) -> bool:
+    """Whether nothing was said about which messages are meant."""
+    is_chosen = options.all_branches or options.before_compaction is not None or options.json or options.api
+    return not is_chosen and options.offset is None and options.limit is None
+
+
+def _tell_part(options: Namespace, session: Session, reading: _ShowDocument) -> None:
+    """Which messages these are, and how to read those before and after them."""
+    chosen = range(reading.total)[options.offset or 0 :][: options.limit]
+    if options.json or len(chosen) == reading.total or not chosen:
+        return
+    whole = " of the whole session" if reading.is_whole else ""
+    output.note(f"recollect: messages {chosen.start + 1:,} to {chosen.stop:,} of {reading.total:,}{whole}")
+    name, count = command_name(short_id(session.id), session.path), max(len(chosen), _LAST)
+    if chosen.start:
+        before = max(chosen.start - count, 0)
+        words = ["show", name, "--offset", str(before), "-n", str(chosen.start - before)]
+        output.note(f"  before: {visible(command(options, *words))}")
+    if chosen.stop < reading.total:
+        words = ["show", name, "--offset", str(chosen.stop), "-n", str(count)]
+        output.note(f"  after: {visible(command(options, *words))}")
 
 
 def _tell_around(session: Session, *, with_results: bool) -> None:
@@ -226,10 +258,6 @@ def _at_message(session: Session, reading: _ShowDocument, options: Namespace) ->
             continue
         options.offset = max(place - options.context, 0)
         options.limit = place + options.context + 1 - options.offset
-        end = min(options.offset + options.limit, reading.total)
-        if reading.total > end - options.offset:
-            whole = " of the whole session" if reading.is_whole else ""
-            output.note(f"recollect: messages {options.offset + 1:,} to {end:,} of {reading.total:,}{whole}")
         return reading
     raise NotFound(
         f"message {options.at!r}: not in session {session.id}",
@@ -255,8 +283,7 @@ def _section_heading(section: whole_session.ConversationSection) -> str:
 
 def _chosen(reading: _ShowDocument, options: Namespace) -> Iterator[tuple[str, Message]]:
     """The chosen messages, read lazily; the first of a section comes with its heading."""
-    chosen = range(reading.total)[options.offset :]
-    chosen = chosen if options.limit is None else chosen[: options.limit]
+    chosen = range(reading.total)[options.offset or 0 :][: options.limit]
     start = 0
     for heading, messages in reading.sections:
         title = heading

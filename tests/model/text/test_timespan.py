@@ -82,6 +82,13 @@ def test_the_same_day_of_a_shorter_month_is_its_last() -> None:
     assert utc(2023, 2, 28) == since("1 year ago", utc(2024, 2, 29, 12), dt.UTC)
 
 
+@pytest.mark.parametrize("text", ["yesterday", "last week", "In March", "this month"])
+def test_a_period_with_a_name_ends_when_it_ends(text: str) -> None:
+    """ "Last week" is one thing on every screen; what counts back from now has no end."""
+    assert bounds(text, text, NOW) == bounds(text, None, NOW)
+    assert [None] * 3 == [bounds(other, None, NOW)[1] for other in ("7d", "a week ago", "2026-01-31")]
+
+
 def test_moments_stay_as_they_are_and_nothing_stays_nothing() -> None:
     """A library caller may have both at hand already."""
     assert (NOW, None) == bounds(NOW, None, NOW)

@@ -22,7 +22,7 @@ from recollect.store.changes.batch import open_batch
 from recollect.system.locations import cache_dir, data_dir
 from recollect.system.paths import known_agents
 
-SINCE = 'start: 2026-01-31, 7d (today and the six days before), 12h, yesterday, "last month", "in march"'
+SINCE = 'start: 2026-01-31, 7d (today and the six days before), 12h; or a whole period: yesterday, "last month", "in march"'
 UNTIL = "end; a day, week or month counts to its end; 7d is where --since 7d begins"
 _PERIODS = (
     "today",

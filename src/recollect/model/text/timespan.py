@@ -63,7 +63,12 @@ def bounds(
     now: dt.datetime,
     zone: dt.tzinfo | None = None,
 ) -> tuple[dt.datetime | None, dt.datetime | None]:
-    """The first moment included and the first excluded; None for a missing bound."""
+    """The first moment included and the first excluded; None for a missing bound.
+
+    A period that has a name ends when it ends: from "last week" on is last week.
+    """
+    if end is None and isinstance(start, str) and not re.search(r"\d|\bago\b", start):
+        return span_of(start, now, zone)
     return (
         since(start, now, zone) if isinstance(start, str) else start,
         until(end, now, zone) if isinstance(end, str) else end,
