@@ -120,7 +120,7 @@ def test_a_growing_file_says_what_a_whole_one_says(agent: str, tmp_path: Path) -
 
 
 @pytest.mark.transcripts
-@pytest.mark.parametrize("name", WITH_SUB_AGENTS)
+@pytest.mark.parametrize("name", sorted(WITH_SUB_AGENTS))
 def test_sub_agents_are_tied_to_their_calls(name: str, tmp_path: Path) -> None:
     home = recollect.Home(TRANSCRIPTS / "dialects/samples" / name, data=tmp_path, index=False)
     found = [agent for session in home.sessions() for agent in agents_of(session)]
