@@ -66,7 +66,9 @@ def test_a_fork_whose_original_was_gone_first_says_where_its_beginning_is(
     assert all(PARENT in finding.what for finding in report.findings)
     file.write_bytes(kept)
     assert "beginning" not in said(home, capsys, "show", FORK)
-    assert "beginning" not in shown(home, capsys, "list", "--json") + shown(home, capsys, "list")
+    rows = json.loads(shown(home, capsys, "list", "--json"))["sessions"]
+    assert [row["lost_beginning"] for row in rows] == [None] * len(rows)
+    assert "beginning" not in shown(home, capsys, "list")
     report = recollect.Home(home, data=home.parent / "data", index=False).check()
     assert report.summary.by_code == {}
 
