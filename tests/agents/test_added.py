@@ -77,6 +77,19 @@ def _openclaw() -> list[Record]:
     )
 
 
+def _cursor() -> list[Record]:
+    """A prompt behind what the client puts before it, and an edit of which no result is written."""
+    given = {"path": "/srv/app/a.py", "old_string": "one", "new_string": "two"}
+    call = {"type": "tool_use", "name": "StrReplace", "input": given}
+    typed = "<git_diff>+two</git_diff>\n<user_query>\nPaint the door\n</user_query>"
+    said = [
+        ("user", [{"type": "text", "text": typed}]),
+        ("assistant", [{"type": "text", "text": "I will"}, call]),
+    ]
+    records: list[Record] = [{"role": role, "message": {"content": content}} for role, content in said]
+    return [*records, {"type": "turn_ended", "status": "aborted"}]
+
+
 ADDED = [
     Added(
         "omp",
@@ -106,6 +119,20 @@ ADDED = [
         (20, 6, 4, 10),
         "Doors",
         sessions=2,
+    ),
+    Added(
+        "cursor-agent",
+        ".cursor",
+        {
+            f"projects/srv-app/agent-transcripts/{SESSION}/{SESSION}.jsonl": _cursor(),
+            f"projects/srv-app/agent-transcripts/{SESSION}/subagents/{CHILD}.jsonl": [
+                {"role": "user", "message": {"content": "Find the brush"}}
+            ],
+        },
+        (1, 1, 1),
+        None,
+        "Paint the door",
+        resume=("cursor-agent", "--resume", SESSION),
     ),
 ]
 

@@ -34,7 +34,8 @@ def counts(mirror: AgentMirror) -> dict[str, dict[str, Any]]:
                 source = line["source"]
             facts, content = found[source], message.get("content")
             blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-            if kind == "user" and not line.get("isMeta") and not line.get("isCompactSummary"):
+            is_typed = not (line.get("isMeta") or line.get("isCompactSummary") or line.get("isSidechain"))
+            if kind == "user" and is_typed:
                 facts["prompts"] += any(block["type"] != "tool_result" for block in blocks)
             elif kind == "assistant":
                 facts["answers"] += any(block["type"] == "text" and block["text"].strip() for block in blocks)

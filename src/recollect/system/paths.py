@@ -117,6 +117,14 @@ AGENTS = {
     "pi": Agent((".pi",), ("agent/sessions",), ("pi", "--session")),
     "omp": Agent((".omp",), ("agent/sessions",), ("omp", "--resume"), like="pi"),
     "openclaw": Agent((".openclaw",), ("agents/*/sessions",), (), variable="OPENCLAW_STATE_DIR"),
+    "cursor-agent": Agent(
+        (".cursor",),
+        ("projects/*/agent-transcripts",),
+        ("cursor-agent", "--resume"),
+        variable="CURSOR_CONFIG_DIR",
+        plan=("todowrite", "todos"),
+        left_out="terminals/, agent-tools/, mcps/ and canvases/ of projects, and chats/",
+    ),
 }
 CLAUDE = "claude"
 
