@@ -58,7 +58,7 @@ def test_one_plan_one_command_one_undo(
     assert before == files(home)
     assert ["session", "directory", "config", "todos"] == [one["kind"] for one in plan["steps"]]
     session, directory, config, todos = plan["steps"]
-    assert (ONE, "4 messages lost on resume", "repaired copy") == (
+    assert (ONE, "4 messages lost on resume", "mended") == (
         session["subject"],
         session["cost"],
         session["does"],
@@ -70,8 +70,8 @@ def test_one_plan_one_command_one_undo(
 
     done = answer(capsys, "doctor", "--fix", "--apply")
     assert (True, 4) == (done["applied"], len(done["steps"]))
-    copy = done["steps"][0]["result"]
-    assert 6 == answer(capsys, "show", copy)["total"]
+    assert "" == done["steps"][0]["result"]  # the session itself
+    assert 6 == answer(capsys, "show", ONE)["total"]
     listed = {one["id"]: one["cwd"] for one in answer(capsys, "list")["sessions"]}
     assert str(tmp_path / "work" / "shop") == listed[TWO]
     assert 3 == json.loads((home / ".claude.json").read_text())["numStartups"]
@@ -79,7 +79,7 @@ def test_one_plan_one_command_one_undo(
     assert 1 == len(answer(capsys, "undo")["changes"])
 
     again = answer(capsys, "doctor", "--fix")
-    assert [] == again["steps"]  # the repaired copy is known
+    assert [] == again["steps"]
     answer(capsys, *done["undo"].split()[1:])
     assert before == files(home)
     assert 4 == len(answer(capsys, "doctor", "--fix")["steps"])
@@ -88,11 +88,12 @@ def test_one_plan_one_command_one_undo(
 def test_it_is_told_in_one_line_a_session(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["doctor", "--fix"])
     told = capsys.readouterr().out
-    assert "3f2a9c1e Q1 4 messages lost on resume -> repaired copy" in told
+    assert "3f2a9c1e Q1 4 messages lost on resume -> mended" in told
     assert "Nothing was changed. Do it with: recollect doctor --fix --apply" in told
     assert 0 == main(["doctor", "--fix", "--apply"])
     told = capsys.readouterr().out
     assert told.count("Undo with: recollect undo ") == 1
+    assert f"mended; now: recollect resume {ONE}" in " ".join(told.split())
 
 
 def test_what_fails_does_not_stop_the_others(

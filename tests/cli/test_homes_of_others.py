@@ -66,7 +66,7 @@ ABOUT_ONE = (
         "secrets remove S --everywhere --apply",
         "doctor S",
     ),
-    *("rename S Other", "tag S hold", "fork S", "doctor S --fix --in-place --apply"),
+    *("rename S Other", "tag S hold", "fork S", "doctor S --fix --apply"),
     *("protect now S", "protect restore S --to OUT.back --apply", "rm S --apply"),
 )
 

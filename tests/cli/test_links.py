@@ -23,7 +23,7 @@ KEY = "-srv-app"
 LOG, SIDE = f"projects/{KEY}/{ONE}.jsonl", f"projects/{KEY}/{ONE}"
 # Each command, as a person would give it; an archive or a trash is filled by those before it.
 COMMANDS = [
-    ["rename", ONE, "Title"], ["tag", ONE, "mine"], ["doctor", ONE, "--fix", "--in-place"], ["doctor", ONE, "--fix"], ["secrets", "remove", ONE],
+    ["rename", ONE, "Title"], ["tag", ONE, "mine"], ["doctor", ONE, "--fix"], ["doctor", ONE, "--fix", "--copy"], ["secrets", "remove", ONE],
     ["data", "migrate", ONE, "--to", "2"], ["fork", ONE], ["protect", "now"], ["protect", "tidy", "--older-than", "0d"],
     ["protect", "restore", ONE], ["rm", ONE], ["undo", ONE], ["mv", "/srv/app", "/srv/new"],
     ["mv", f"--split={KEY}"],

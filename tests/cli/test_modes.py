@@ -31,7 +31,7 @@ WRITING: list[list[str]] = [
     ["rename", ONE, "Another"],
     ["tag", ONE, "kept"],
     ["doctor", TWO, "--fix", "--apply"],
-    ["doctor", TWO, "--fix", "--in-place", "--apply"],
+    ["doctor", TWO, "--fix", "--copy", "--apply"],
     ["secrets", "remove", ONE, "--apply"],
     ["data", "migrate", "--to", "claude-to-flat", ONE, "--apply"],
     ["protect", "now"],

@@ -52,7 +52,7 @@ def test_a_copy_is_made_and_taken_back(own_home: Path, log: Path, capsys: pytest
     """By the undo command it printed."""
     home = own_home / ".claude"
     before = state(home)
-    done = answer(capsys, "doctor", ONE, "--fix", "--apply")
+    done = answer(capsys, "doctor", ONE, "--fix", "--copy", "--apply")
     copied = Home(home).session(done["new"]).conversation().to_api()
     back = answer(capsys, *done["undo"].split()[1:])
 
@@ -63,28 +63,27 @@ def test_a_copy_is_made_and_taken_back(own_home: Path, log: Path, capsys: pytest
 def test_in_place_and_back(own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log itself is mended, and comes back with its half line."""
     before, data = state(own_home / ".claude"), log.read_bytes()
-    done = answer(capsys, "doctor", ONE, "--fix", "--in-place", "--apply")
+    done = answer(capsys, "doctor", ONE, "--fix", "--apply")
     after = log.read_bytes()
     answer(capsys, *done["undo"].split()[1:])
 
     assert (data[:-20], before) == (after, state(own_home / ".claude"))
 
 
-def test_an_open_session_is_told_and_refused_in_place(
+def test_of_an_open_session_a_copy_is_mended(
     own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 5, and the log is as before."""
+    """The plan says so, the log is as before, and the last line names the session to go on with."""
     log.write_bytes(log.read_bytes().replace(b"\n", b"", 1))  # two entries on one line
     open_in_this_process(own_home / ".claude", ONE)
     before = log.read_bytes()
-    main(["doctor", ONE, "--fix", "--in-place"])
-    told = "refused until it is closed" in capsys.readouterr().out
+    main(["doctor", ONE, "--fix"])
+    assert "a repaired copy is written instead" in capsys.readouterr().out
 
-    assert (True, 5, before) == (
-        told,
-        main(["doctor", ONE, "--fix", "--in-place", "--apply"]),
-        log.read_bytes(),
-    )
+    assert 0 == main(["doctor", ONE, "--fix", "--apply"])
+    told = capsys.readouterr().out
+    (copy,) = (path for path in log.parent.glob("*.jsonl") if path != log)
+    assert (before, True) == (log.read_bytes(), f"Now: recollect resume {copy.stem}\n" in told)
 
 
 def test_hostile_text_is_shown_harmless(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +94,7 @@ def test_hostile_text_is_shown_harmless(own_home: Path, capsys: pytest.CaptureFi
         ONE,
         [{**one, "timestamp": f"2026-11-15T1{n}:00:00.000Z"} for n, one in enumerate(bad)],
     )
-    main(["doctor", ONE, "--fix"])
+    main(["doctor", ONE, "--fix", "--copy"])
     shown = capsys.readouterr().out
 
     assert (True, False) == ("gone" in shown, "\x1b[31m" in shown)

@@ -53,8 +53,8 @@ def talk(home: Path) -> None:
 
 # By the word of the change: how a home comes to need it, and the command that makes it.
 KINDS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
-    "repair": (torn, ["doctor", ONE, "--fix", "--in-place"]),
-    "slim": (torn, ["doctor", ONE, "--fix", "--in-place", "--slim"]),
+    "repair": (torn, ["doctor", ONE, "--fix"]),
+    "slim": (torn, ["doctor", ONE, "--fix", "--slim"]),
     "migrate": (put_inline, ["data", "migrate", "--to", "5", ONE]),
     "mv": (talk, ["mv", "/srv/app", "/data/shop"]),
     "redact": (with_secret, ["secrets", "remove", ONE]),
@@ -181,7 +181,7 @@ def test_the_newest_change_stands_first_whatever_its_kind(
     home = own_home / ".claude"
     torn(home)
     put(home, TWO, TALK)
-    for words in (["rm", TWO], ["doctor", ONE, "--fix", "--in-place"], ["rm", ONE]):
+    for words in (["rm", TWO], ["doctor", ONE, "--fix"], ["rm", ONE]):
         assert 0 == main([*words, "--apply"])
     capsys.readouterr()
 
@@ -194,7 +194,7 @@ def test_a_start_that_fits_several_is_refused(own_home: Path, capsys: pytest.Cap
     """Also across the journal and the trash: exit 3."""
     home = own_home / ".claude"
     torn(home)
-    assert 0 == main(["doctor", ONE, "--fix", "--in-place", "--apply"])
+    assert 0 == main(["doctor", ONE, "--fix", "--apply"])
     assert 0 == main(["rm", ONE, "--apply"])
 
     assert 3 == main(["undo", "2", "--apply"])

@@ -1,7 +1,7 @@
 """One plan over whole homes: what is broken, what that costs, what would be done; and one undo for all of it.
 
 What is wrong with a session is what ``doctor`` says and a repair mends (``model/repair/plan.py``): a session
-whose resume fails or loses messages gets a repaired copy beside it. Directories that were moved get their history
+whose resume fails or loses messages is mended, or gets a repaired copy where it is open. Directories that were moved get their history
 back (``mv``), a config file that the client would reset is restored from its copies (``rules restore``), and todo
 lists of deleted sessions are removed. What no command can do for the user is in ``left``, with the reason.
 
@@ -242,7 +242,7 @@ def _session_step(session: Session, copies: dict[str, int], *, is_open: bool) ->
         return FixStep(
             "session", root, session.id, "", "it cannot be read", why=problem.message, codes=("unreadable",)
         )
-    does = "" if why else "repaired copy"
+    does = "" if why else "mended"
     return FixStep("session", root, session.id, session.title, cost, does, why, codes, messages=gained)
 
 
@@ -341,6 +341,9 @@ def fixed(home: Homes, plan: FixPlan, data: Path) -> FixPlan:
 
 def _repair(home: Homes, step: FixStep, data: Path) -> str:
     with repair.planned_repair(home.own_session(step.subject)) as plan:
+        if plan.open_in is None:
+            repair.apply_in_place(plan, data)
+            return ""
         return repair.apply_as_copy(plan, data).new or ""
 
 

@@ -212,7 +212,7 @@ _HEADINGS: dict[FixKind, str] = {
 
 def add_fix_options(parser: ArgumentParser) -> None:
     add_session(parser, "?")
-    flag(parser, "--in-place", "with S: change the session itself, not a copy")
+    flag(parser, "--copy", "with S: write a repaired copy, and leave the session as it is")
     flag(parser, "--slim", "with S: also remove what no resume needs")
     add_apply(parser)
 
@@ -220,8 +220,8 @@ def add_fix_options(parser: ArgumentParser) -> None:
 def run_fix(options: Namespace) -> int:
     if options.session is not None:
         return _repair(options)
-    if options.in_place or options.slim:
-        raise UsageError("doctor --fix: --in-place and --slim are for one session", hint="name a session")
+    if options.copy or options.slim:
+        raise UsageError("doctor --fix: --copy and --slim are for one session", hint="name a session")
     # Clients of other agents have other rules, and nothing is ever written into their homes.
     mine = [root for root in chosen_homes(options.homes) if root.exists and root.agent == CLAUDE]
     if not mine:
@@ -261,7 +261,9 @@ def _tell_fix(options: Namespace, plan: FixPlan) -> None:
 def _tell_step(step: FixStep, *, is_done: bool) -> None:
     arrow = f"{visible(step.cost)} -> {visible(step.does)}"
     if is_done:
+        name = command_name(step.result or step.subject, "") if step.kind == "session" else ""
         result = f": {visible(step.result)}" if step.result else ""
+        result = output.typed(f"; now: recollect resume {name}") if name else result
         arrow = f"failed: {visible(step.problem)}" if step.problem else f"{visible(step.does)}{result}"
     for line in wrapped(f"{_name(step)}  {arrow}", "  ", "      "):
         output.say(output.styled(line, "red") if step.problem else line)
@@ -287,11 +289,12 @@ def _repair(options: Namespace) -> int:
     session = open_home(options.homes).own_session(options.session)
     with repair.planned_repair(session) as mending:
         plan = with_slimming(mending) if options.slim else mending
-        apply = repair.apply_in_place if options.in_place else repair.apply_as_copy
+        in_place = not options.copy and plan.open_in is None
+        apply = repair.apply_in_place if in_place else repair.apply_as_copy
         done = apply(plan, own_data(options)) if options.apply and plan.is_needed else None
         undo = command(options, "undo", done.undo, "--apply") if done is not None and done.undo else None
         if options.json:
-            output.print_json(replace(done or repair_document(plan, in_place=options.in_place), undo=undo))
+            output.print_json(replace(done or repair_document(plan, in_place=in_place), undo=undo))
         else:
             _tell_repair(options, plan, done, undo or "")
     return 0
@@ -308,12 +311,14 @@ def _tell_repair(options: Namespace, plan: RepairPlan, done: SessionRepair | Non
     _tell_notes(plan)
     _tell_sizes(plan)
     _tell_counts(plan)
-    if plan.open_in is not None and options.in_place and done is None:
-        output.say(f"A client has it open (process {plan.open_in}): refused until it is closed", "red")
+    if plan.open_in is not None and not options.copy and done is None:
+        output.say(
+            f"A client has it open (process {plan.open_in}): a repaired copy is written instead", "yellow"
+        )
     if done is not None:
         _tell_done(options, done)
     words = ["doctor", command_name(plan.session, plan.path), "--fix", *(["--slim"] if options.slim else [])]
-    again = command(options, *words, *(["--in-place"] if options.in_place else []), "--apply")
+    again = command(options, *words, *(["--copy"] if options.copy else []), "--apply")
     say_end(options, again, undo)
 
 
@@ -391,6 +396,7 @@ def _tell_counts(plan: RepairPlan) -> None:
 def _tell_done(options: Namespace, done: SessionRepair) -> None:
     if done.new is not None:
         output.say(f"New session: {output.styled(done.new, 'bold')}")
-        output.say(f"Continue it with: {command(options, 'resume', done.new)}")
+    name = done.new or command_name(short_id(done.session), done.path)
+    output.say(f"Now: {command(options, 'resume', name)}")
     if done.quarantine is not None:
         output.say(f"Removed lines are in: {visible(str(done.quarantine))}")
