@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, UnsetType
 
 from recollect.ask.conversation import documents
 from recollect.ask.conversation.content import PageSession
@@ -110,12 +110,12 @@ class _TurnWork(Struct):
             for block in seen.results:
                 self._answered(block, seen.tool_use_result)
 
-    def _answered(self, block: CallBlock, reported: Raw | None) -> None:
+    def _answered(self, block: CallBlock, reported: Raw | UnsetType) -> None:
         edit = self.edits.pop(block.tool_use_id, None)
         if block.is_error:
             self.failed += 1
         elif edit is not None:
-            rich = None if reported is None else loose_value(reported)
+            rich = None if isinstance(reported, UnsetType) else loose_value(reported)
             self.edited += 1
             self.tally += call_tally(edit.name, loose_value(edit.input), rich) or LineTally()
 

@@ -81,7 +81,7 @@ class FactLine(Struct, frozen=True, rename="camel", gc=False):
     leaf_uuid: str | None = None
     explicit: bool | None = None
     origin: Raw | UnsetType = UNSET
-    tool_use_result: Raw | None = None  # what the client itself kept of a result
+    tool_use_result: Raw | UnsetType = UNSET  # what the client itself kept of a result
 
     @property
     def message_content(self) -> Raw | None:
@@ -222,7 +222,7 @@ def line_of(entry: Entry) -> FactLine:
         compact_metadata=_raw(fields, "compactMetadata"),
         leaf_uuid=key_text(fields.get("leafUuid")),
         origin=_raw(fields, "origin"),
-        tool_use_result=None if fields.get("toolUseResult") is None else raw_of(fields["toolUseResult"]),
+        tool_use_result=_raw(fields, "toolUseResult"),
     )
 
 
