@@ -90,6 +90,39 @@ def _cursor() -> list[Record]:
     return [*records, {"type": "turn_ended", "status": "aborted"}]
 
 
+def _droid() -> list[Record]:
+    """A reminder before the prompt, an edit, its result."""
+    given = {"file_path": "/srv/app/a.py", "old_str": "one", "new_str": "two"}
+    said = [
+        (
+            "user",
+            [
+                {"type": "text", "text": "<system-reminder>Be kind</system-reminder>"},
+                {"type": "text", "text": "Paint"},
+            ],
+        ),
+        (
+            "assistant",
+            [
+                {"type": "text", "text": "I will"},
+                {"type": "tool_use", "id": "c1", "name": "Edit", "input": given},
+            ],
+        ),
+        ("user", [{"type": "tool_result", "tool_use_id": "c1", "content": "edited"}]),
+    ]
+    head: Record = {"type": "session_start", "id": SESSION, "sessionTitle": "Doors", "cwd": "/srv/app"}
+    messages = [
+        {
+            "type": "message",
+            "id": f"m{n}",
+            "timestamp": f"{_NOW}{n}.000Z",
+            "message": {"role": role, "content": content},
+        }
+        for n, (role, content) in enumerate(said)
+    ]
+    return [head, *messages]
+
+
 ADDED = [
     Added(
         "omp",
@@ -133,6 +166,30 @@ ADDED = [
         None,
         "Paint the door",
         resume=("cursor-agent", "--resume", SESSION),
+    ),
+    Added(
+        "droid",
+        ".factory",
+        {
+            f"sessions/-srv-app/{SESSION}.jsonl": _droid(),
+            f"sessions/-srv-app/{SESSION}.settings.json": {
+                "model": "m",
+                "tokenUsage": {
+                    "inputTokens": 10,
+                    "outputTokens": 5,
+                    "cacheReadTokens": 3,
+                    "cacheCreationTokens": 2,
+                },
+            },
+            f"sessions/-srv-app/{CHILD}.jsonl": [
+                {"type": "session_start", "id": CHILD, "callingSessionId": SESSION, "callingToolUseId": "c1"},
+                {"type": "message", "id": "m9", "message": {"role": "user", "content": "Find the brush"}},
+            ],
+        },
+        (1, 1, 1),
+        (10, 3, 2, 5),
+        "Doors",
+        resume=("droid", "--resume", SESSION),
     ),
 ]
 
@@ -192,3 +249,21 @@ def test_a_session_is_listed_as_its_client_has_it(
     assert tree_state(home) == before
     assert agent_at(str(home)) == added.agent
     assert added.agent in [root.agent for root in machine_homes()]
+
+
+def test_a_total_that_grows_is_counted_by_what_it_grew(own_home: Path, tmp_path: Path) -> None:
+    """Droid writes one total for a session, again and again; also where the state of the passes is lost."""
+    home = own_home / ".factory"
+    talk = home / f"sessions/-srv-app/{SESSION}.jsonl"
+    talk.parent.mkdir(parents=True)
+    talk.write_text("".join(json.dumps(line) + "\n" for line in _droid()))
+    for total in (10, 25, 25, 4):
+        used = {"inputTokens": total, "outputTokens": total}
+        talk.with_suffix(".settings.json").write_text(
+            json.dumps({"model": "m", "tokenUsage": used}) + " " * total
+        )
+        mirror = AgentMirror("droid", home, tmp_path)
+        mirror.refresh()
+    logs = [json.loads(line) for log in mirror.root.rglob("*.jsonl") for line in log.read_text().splitlines()]
+    calls = [line["message"]["usage"]["input_tokens"] for line in logs if line["type"] == "foreign-usage"]
+    assert calls == [10, 15, 4]

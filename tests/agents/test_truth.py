@@ -11,7 +11,13 @@ from recollect.agents.mirror import AgentMirror
 from tests.agents.truth import counts, known
 from tests.needs import TRANSCRIPTS
 
-HOMES = {"copilot": ".copilot", "pi": ".pi", "openclaw": ".openclaw", "cursor-agent": ".cursor"}
+HOMES = {
+    "copilot": ".copilot",
+    "pi": ".pi",
+    "openclaw": ".openclaw",
+    "cursor-agent": ".cursor",
+    "droid": ".factory",
+}
 # A session that was put away goes by the name that it had.
 PUT_AWAY = re.compile(r"\.(deleted|reset)\.[^/]*$")
 # Documents of Copilot from before its logs.

@@ -31,12 +31,21 @@ _SECONDS_END = 100_000_000_000
 
 
 class Begun(Struct, frozen=True, kw_only=True):
-    """Which session a file is. ``owner``: the session whose sub-agent it is. ``key``: what stands for an unknown directory."""
+    """Which session a file is. ``owner``: the session whose sub-agent it is. ``key``: what stands for an unknown directory.
+
+    ``meta``: what is known of a sub-agent, in the names of Claude's own files of that kind.
+    """
 
     session: str
     cwd: str = ""
     owner: str | None = None
     key: str = ""
+    meta: dict[str, object] = {}
+
+    @property
+    def name(self) -> str:
+        """What its place goes by."""
+        return self.session if self.owner is None else f"{self.owner}/{self.session}"
 
 
 class Talk(UnitState, kw_only=True):
@@ -83,16 +92,17 @@ class LineDialect:
         into.append_read(self._log(state, into), lines, origin, state.voice, is_restarted=is_restarted)
 
     def _start(self, state: Talk, begun: Begun, changed: float, into: AgentMirror) -> None:
-        name = begun.session if begun.owner is None else f"{begun.owner}/{begun.session}"
         place = into.place(
-            name,
+            begun.name,
             begun.cwd,
             session=begun.owner or begun.session,
             agent=None if begun.owner is None else begun.session,
             project=begun.key,
         )
-        state.name, state.memory = name, {}
-        state.voice = Voice(session=place.session, agent=place.agent, seed=name, cwd=begun.cwd)
+        if begun.owner is not None and begun.meta:
+            into.note_agent(place, begun.meta)
+        state.name, state.memory = begun.name, {}
+        state.voice = Voice(session=place.session, agent=place.agent, seed=begun.name, cwd=begun.cwd)
         state.voice.at = entry.moment(changed)
 
     def _log(self, state: Talk, into: AgentMirror) -> str:

@@ -125,6 +125,9 @@ AGENTS = {
         plan=("todowrite", "todos"),
         left_out="terminals/, agent-tools/, mcps/ and canvases/ of projects, and chats/",
     ),
+    "droid": Agent(
+        (".factory",), ("sessions/-*/*.jsonl",), ("droid", "--resume"), plan=("todowrite", "todos")
+    ),
 }
 CLAUDE = "claude"
 
