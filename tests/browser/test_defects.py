@@ -98,7 +98,7 @@ def test_the_list_says_why_its_sum_is_not_that_of_cost_and_what_is_unknown(prete
 
 
 def test_home_calls_a_cost_unknown_that_no_client_recorded(pretending: Chromium, tmp_path: Path) -> None:
-    told = Case(made_unrecorded(tmp_path / "home"), tmp_path).document("report")
+    told = Case(made_unrecorded(tmp_path / "home"), tmp_path).document("report", "--figures")
     pretending.do("pretend", path="/api/stats", body=told)
     pretending.do("go", hash="#/home?since=all", wait=".home .figure:has-text('unknown')")
     shown = dict(one.split("\n")[:2] for one in pretending.do("texts", selector=".home .figure"))

@@ -29,7 +29,9 @@ BLOCK = {"responses": 1, "messages": 1, "unpriced_responses": 0, "is_active": Fa
 @pytest.fixture(scope="module")
 def told(opened: Place, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the command says of the same home."""
-    document: dict[str, Any] = Case(opened.home, tmp_path_factory.mktemp("told")).document("report")
+    document: dict[str, Any] = Case(opened.home, tmp_path_factory.mktemp("told")).document(
+        "report", "--figures"
+    )
     return document
 
 
