@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +14,7 @@ from recollect.agents.homes import machine_homes
 from recollect.agents.mirror import AgentMirror
 from recollect.cli.main import main
 from recollect.system.paths import agent_at
+from tests.agents import added_stores
 from tests.agents.samples import tree_state
 from tests.agents.truth import counts
 
@@ -26,7 +29,7 @@ class Added(NamedTuple):
 
     agent: str
     home: str
-    files: dict[str, list[Record] | Record]
+    files: dict[str, list[Record] | Record]  # of a database the rows of each table
     counted: tuple[int, int, int]  # prompts, answers, calls
     tokens: tuple[int, int, int, int] | None
     title: str
@@ -125,6 +128,25 @@ def _droid() -> list[Record]:
 
 ADDED = [
     Added(
+        "crush",
+        "project/.crush",
+        {"crush.db": added_stores.crush()},
+        (1, 2, 2),
+        None,
+        "Doors",
+        cwd="{home}/project",
+        resume=("crush", "--session", SESSION),
+    ),
+    Added(
+        "goose",
+        "xdg-data/goose",
+        {"sessions/sessions.db": added_stores.goose()},
+        (1, 2, 1),
+        (10, 3, 2, 5),
+        "Doors",
+        resume=("goose", "session", "--resume", "--session-id", "20261116_1"),
+    ),
+    Added(
         "omp",
         ".omp",
         {
@@ -194,14 +216,33 @@ ADDED = [
 ]
 
 
+def _fill(path: Path, tables: dict[str, list[Record]]) -> None:
+    """A database whose tables have the columns of their first rows."""
+    with contextlib.closing(sqlite3.connect(path)) as store, store:
+        for table, rows in tables.items():
+            store.execute(f"CREATE TABLE {table} ({', '.join(rows[0])})")
+            for row in rows:
+                values = [json.dumps(one) if isinstance(one, list | dict) else one for one in row.values()]
+                store.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", values)
+
+
 @pytest.fixture(params=ADDED, ids=[added.agent for added in ADDED])
 def added(request: pytest.FixtureRequest, own_home: Path) -> Added:
     """A home where its client would keep it."""
     (own_home / ".claude" / "projects").mkdir(parents=True)
     given: Added = request.param
+    if given.agent == "crush":
+        registry = own_home / "xdg-data/crush/projects.json"
+        registry.parent.mkdir(parents=True)
+        project = {"path": str(own_home / "project"), "data_dir": str(own_home / given.home)}
+        registry.write_text(json.dumps({"projects": [project]}))
     for name, said in given.files.items():
         path = own_home / given.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix in (".db", ".sqlite3"):
+            assert isinstance(said, dict)
+            _fill(path, said)
+            continue
         lines = said if isinstance(said, list) else [said]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return given
@@ -221,7 +262,10 @@ def test_a_session_is_listed_as_its_client_has_it(
     sessions = _asked(capsys, "list", "--agent", added.agent)["sessions"]
     assert len(sessions) == added.sessions
     (listed,) = [one for one in sessions if one["title"] == added.title]
-    assert (listed["agent"], listed.get("cwd")) == (added.agent, added.cwd)
+    assert (listed["agent"], listed.get("cwd")) == (
+        added.agent,
+        added.cwd and added.cwd.replace("{home}", str(own_home)),
+    )
     names = ("input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "output_tokens")
     if added.tokens is None:
         assert listed.get("known_cost_usd") is None
@@ -240,7 +284,7 @@ def test_a_session_is_listed_as_its_client_has_it(
     changed = [one for line in every for one in (line.get("toolUseResult") or {}).get("changedFiles", ())]
     assert tuple(one["filePath"] for one in changed) == added.edited
     sources = {line["source"] for line in every if line["type"] == "foreign-source"}
-    counted = [facts for source, facts in counts(mirror).items() if source in sources]
+    counted = [facts for source, facts in counts(mirror).items() if source.partition("#")[0] in sources]
     assert (
         tuple(sum(facts[what] for facts in counted) for what in ("prompts", "answers", "tool_calls"))
         == added.counted

@@ -11,7 +11,10 @@ from recollect.agents.mirror import AgentMirror
 from tests.agents.truth import counts, known
 from tests.needs import TRANSCRIPTS
 
+# Where the homes lie in a sample; or a whole pattern below the samples, where the first name is that of the truth.
 HOMES = {
+    "crush": ".crush",
+    "goose": ".local/share/goose",
     "copilot": ".copilot",
     "pi": ".pi",
     "openclaw": ".openclaw",
@@ -22,8 +25,15 @@ HOMES = {
 PUT_AWAY = re.compile(r"\.(deleted|reset)\.[^/]*$")
 # Documents of Copilot from before its logs.
 NOT_READ = ("history-session-state/",)
-# Tokens that we count beside the truth's, by a part of the sample's name: a compaction is a call of its own, and the truth holds it apart.
-BESIDE = {"252d6b6b": {"input": 176_397, "output": 1_807}}
+# What we count beside the truth, by a part of the sample's name.
+BESIDE: dict[str, dict[str, int]] = {
+    # A compaction is a call of its own, and the truth holds it apart.
+    "252d6b6b": {"input": 176_397, "output": 1_807},
+    # A summary is a compaction, and no answer.
+    "#cd613e30": {"lines": -1},
+    # The producer's input holds what was read from and written to the cache.
+    "20251230_1": {"input": -9_300},
+}
 
 
 @pytest.mark.transcripts
@@ -31,9 +41,10 @@ BESIDE = {"252d6b6b": {"input": 176_397, "output": 1_807}}
 def test_counts_are_those_of_an_independent_parser(agent: str, tmp_path: Path) -> None:
     """Prompts, answers, calls and tokens of every file; no record of an unknown type."""
     samples = TRANSCRIPTS / "dialects" / "more"
-    truth = known(TRANSCRIPTS, agent)
+    pattern = HOMES[agent] if "*" in HOMES[agent] else f"{agent}/*/{HOMES[agent]}"
+    truth = known(TRANSCRIPTS, pattern.partition("/")[0])
     compared = 0
-    for home in sorted((samples / agent).glob(f"*/{HOMES[agent]}")):
+    for home in sorted(samples.glob(pattern)):
         mirror = AgentMirror(agent, home, tmp_path / f"{compared}")
         mirror.refresh()
         assert mirror.problems == []
@@ -43,19 +54,18 @@ def test_counts_are_those_of_an_independent_parser(agent: str, tmp_path: Path) -
             source = name.removeprefix(f"{prefix}/")
             if source == name or source.startswith(NOT_READ):
                 continue
-            counted = ours[PUT_AWAY.sub("", source)]
+            beside = next((more for part, more in BESIDE.items() if part in name), {})
+            counted = ours[source] if source in ours else ours[PUT_AWAY.sub("", source).partition("#")[0]]
+            wanted = {what: facts.get(what) for what in ("prompts", "answers", "lines", "tool_calls")}
             wanted = {
-                what: facts[what] for what in ("prompts", "answers", "tool_calls") if facts[what] is not None
+                what: count + beside.get(what, 0) for what, count in wanted.items() if count is not None
             }
             assert {what: counted[what] for what in wanted} == wanted, name
             tokens = {
-                what: count
+                what: count + beside.get(what, 0)
                 for what, count in (facts["tokens"] or {}).items()
                 if what in counted["tokens"] and count is not None
             }
-            for part, more in BESIDE.items():
-                if part in name:
-                    tokens = {what: count + more.get(what, 0) for what, count in tokens.items()}
             assert {what: counted["tokens"][what] for what in tokens} == tokens, name
             assert counted["unknown"] == 0, name
             compared += 1

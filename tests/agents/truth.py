@@ -18,26 +18,36 @@ TOKENS = {
 
 
 def known(transcripts: Path, agent: str) -> dict[str, dict[str, Any]]:
-    """The facts of each sample by its path below the samples."""
+    """The facts of each sample by its path below the samples; those of a store also by session."""
     truth = json.loads((transcripts / "dialects" / "truth" / f"{agent}.json").read_text("utf-8"))
-    return {name.removeprefix("dev/"): facts for name, facts in truth["files"].items()}
+    stored = {
+        f"{agent}/{sample['sample']}#{facts['id']}": facts | {"lines": facts["answers"], "answers": None}
+        for sample in truth.get("samples", ())
+        for facts in sample["sessions"]
+    }
+    return stored | {name.removeprefix("dev/"): facts for name, facts in truth.get("files", {}).items()}
 
 
-def counts(mirror: AgentMirror) -> dict[str, dict[str, Any]]:
+def counts(mirror: AgentMirror) -> defaultdict[str, dict[str, Any]]:
     """The same facts by source, from the lines of a mirror. Every line counts, whatever branch it stands on."""
     found: defaultdict[str, dict[str, Any]] = defaultdict(_nothing)
     for log in sorted(mirror.root.rglob("*.jsonl")):
-        source = ""
+        source = store = ""
         for line in map(json.loads, log.read_bytes().splitlines()):
             kind, message = line["type"], line.get("message") or {}
             if kind == "foreign-source":
-                source = line["source"]
+                source = store = line["source"]
+            elif "mark" in line:  # a row: of one of the sessions in a store
+                source = (
+                    f"{store}#{line['source'].rpartition('/')[0]}" if "#" not in line["source"] else store
+                )
             facts, content = found[source], message.get("content")
             blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
             is_typed = not (line.get("isMeta") or line.get("isCompactSummary") or line.get("isSidechain"))
             if kind == "user" and is_typed:
                 facts["prompts"] += any(block["type"] != "tool_result" for block in blocks)
             elif kind == "assistant":
+                facts["lines"] += 1
                 facts["answers"] += any(block["type"] == "text" and block["text"].strip() for block in blocks)
                 facts["tool_calls"] += sum(block["type"] == "tool_use" for block in blocks)
             elif kind == "foreign-usage":
@@ -45,13 +55,14 @@ def counts(mirror: AgentMirror) -> dict[str, dict[str, Any]]:
                 for name, ours in TOKENS.items():
                     facts["tokens"][name] += message["usage"][ours]
             facts["unknown"] += ":" in kind
-    return dict(found)
+    return found
 
 
 def _nothing() -> dict[str, Any]:
     return {
         "prompts": 0,
         "answers": 0,
+        "lines": 0,
         "tool_calls": 0,
         "unknown": 0,
         "models": set(),

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import apsw
 
 from recollect.agents.growth import Unit
+from recollect.agents.lines import key_of
 from recollect.agents.mirror_files import MirrorProblem
 from recollect.errors import StorageError
 from recollect.model.lines.damage import DEFAULT_LIMITS, QUERY_SECONDS
@@ -254,6 +255,14 @@ class Tables:
         with self.reading(table):
             for row in self.connection.execute(asked, bound):
                 yield dict(zip(names, row, strict=True))
+
+    def marks(self, table: str, asked: str) -> dict[str, str]:
+        """A mark for each session of a question of ours: its name, and what differs when a row of it changed."""
+        result: dict[str, str] = {}
+        with self.reading(table):
+            for session, *facts in self.connection.execute(asked):
+                result[str(session)] = key_of(*facts)
+        return result
 
 
 def reason_of(cause: apsw.Error) -> str:

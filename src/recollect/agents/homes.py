@@ -253,7 +253,7 @@ def _agents_in(root: HomeRoot, data: Path) -> set[str]:
 
 def _agent_home(agent: str, home: Path, origin: str, data: Path) -> HomeRoot | None:
     """The home of an agent through its mirror; the mirror alone where the home, or all in it, was deleted."""
-    is_home = os.path.isdir(home) and paths.agent_at(str(home)) == agent  # noqa: PTH112 - never raises
+    is_home = os.path.isdir(home) and paths.is_home_of(agent, str(home))  # noqa: PTH112 - never raises
     if is_home or paths.named_store(agent, str(home), os.environ) is not None:
         return _mirrored(agent, home, origin, data)
     return _left_of(agent, home, origin, data)

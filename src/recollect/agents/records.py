@@ -148,7 +148,9 @@ class StoreDialect(LineDialect):
             fields, odd = fitted(given, self._shape)
             new = self._translated(fields, odd, state, into.agent)
             mark = entry.mark_of(data)
-            if seen.get(name) != mark:
+            if seen.get(name) == mark:
+                new = [line for line in new if entry.id_of(line)]
+            else:
                 about: LineFields = {"recordType": "record", "source": name, "mark": mark, "whole": True}
                 lines.append(entry.with_original([entry.record(state.voice, **about)], data)[0])
             lines += new
@@ -198,7 +200,7 @@ class Stored(UnitState, kw_only=True):
 
 
 class RowDialect(StoreDialect):
-    """One agent with a database of sessions. ``tables``: what is read of it, each with the columns it must have.
+    """One agent with a database of sessions. ``tables``: what is read of it, each with the columns it must have; one without any may be missing.
 
     ``listed`` gives a mark for each session, which differs when a row of it may have changed; ``rows`` gives the records of one,
     the first of which says what the session is.
@@ -219,6 +221,7 @@ class RowDialect(StoreDialect):
     ) -> None:
         super().__init__((), shape, begin, lines)
         self._databases, self._tables, self._listed, self._rows = files, tables, listed, rows
+        self._needed = tuple(name for name, columns in tables.items() if columns)
 
     def units(self, home: Path, problems: ReadProblems | None = None) -> list[Unit]:
         """The databases, each with its write-ahead log."""
@@ -229,7 +232,7 @@ class RowDialect(StoreDialect):
         for _ in range(TRIES):
             with (
                 contextlib.suppress(StoreChangedError),
-                Tables.opened(unit.path, self._tables, tuple(self._tables)) as tables,
+                Tables.opened(unit.path, self._tables, self._needed) as tables,
             ):
                 self._mirror_changed(unit, tables, state, into)
                 for problem in tables.problems:
@@ -255,6 +258,13 @@ class RowDialect(StoreDialect):
                     self._rewrite(unit, Talk(), begun, records, into)
                 state.sessions[session] = mark
             into.settle()
+
+
+def decoded(row: Fields, *names: str) -> Fields:
+    """A row in which the columns that hold JSON are what it says; what is none stays text."""
+    texts = {name: row[name] for name in names if isinstance(row.get(name), str)}
+    values = {name: parsed(text.encode()) for name, text in texts.items()}
+    return row | {name: value for name, value in values.items() if value is not None}
 
 
 def unknown(kind: object, state: Talk) -> list[LineFields]:

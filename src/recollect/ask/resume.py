@@ -207,8 +207,8 @@ def _other_resumption(session: Session, agent: str, directory: str) -> Resumptio
 
 def _at_home(agent: str, home: str) -> tuple[str, ...]:
     """What goes before the client's command, so that it looks into this home; nothing where it does so by itself."""
-    usual = next(path for name, path, _ in agent_homes(os.environ) if name == agent)
-    if os.path.realpath(usual) == os.path.realpath(home):
+    usual, *more = (path for name, path, _ in agent_homes(os.environ) if name == agent)
+    if AGENTS[agent].registry or os.path.realpath(home) in map(os.path.realpath, (usual, *more)):
         return ()
     variable, below = AGENTS[agent].place
     names = Path(home).parts

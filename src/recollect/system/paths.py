@@ -9,7 +9,7 @@ the same answers as ``Path`` objects.
 """
 
 # pathlib is what this module exists to avoid.
-# ruff: noqa: PTH109, PTH110, PTH111, PTH112, PTH117, PTH118, PTH206, PTH208
+# ruff: noqa: PTH109, PTH110, PTH111, PTH112, PTH117, PTH118, PTH206, PTH207, PTH208, PTH123
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ class Agent:
     ``store`` is the variable that leads to a database elsewhere, ``plan`` the tool that writes a todo list and its argument.
     ``left_out`` is what the client keeps beside the records of a session, and recollect does not. ``like`` is another agent whose module
     reads these files too. ``resume`` is empty where no command goes on with a session.
+    ``also`` are more such homes, as patterns below the user's directory. ``registry`` is a file of the usual home: it lists projects, each with a home of its own.
     """
 
     def __init__(
@@ -74,10 +75,13 @@ class Agent:
         plan: tuple[str, str] = ("", ""),
         left_out: str = "",
         like: str = "",
+        also: tuple[str, ...] = (),
+        registry: str = "",
     ) -> None:
         self.usual, self.marks, self.resume = usual, marks, resume
         self.variable, self.below, self.ids, self.store = variable, below, ids, store
         self.plan, self.left_out, self.like = plan, left_out, like
+        self.also, self.registry = also, registry
 
     @property
     def place(self) -> tuple[str, tuple[str, ...]]:
@@ -113,6 +117,23 @@ AGENTS = {
         left_out="plans, trackers and tasks of the session, checkpoints and pasted images",
     ),
     "qwen": Agent((".qwen",), ("projects/*/chats",), ("qwen", "--resume"), plan=("todo_write", "todos")),
+    "crush": Agent(
+        ("@", "crush"),
+        ("crush.db",),
+        ("crush", "--session"),
+        variable="CRUSH_GLOBAL_DATA",
+        registry="projects.json",
+        left_out="the versions of files that a session edited, logs/",
+    ),
+    "goose": Agent(
+        ("@", "goose"),
+        ("sessions/sessions.db", "sessions/2*_*.jsonl"),
+        ("goose", "session", "--resume", "--session-id"),
+        variable="GOOSE_PATH_ROOT",
+        below=("data",),
+        ids="[0-9]{8}_[0-9]{1,9}",
+        left_out="extension data and recipes of a session",
+    ),
     "copilot": Agent((".copilot",), ("session-state",), ("copilot", "--resume"), variable="COPILOT_HOME"),
     "pi": Agent((".pi",), ("agent/sessions",), ("pi", "--session")),
     "omp": Agent((".omp",), ("agent/sessions",), ("omp", "--resume"), like="pi"),
@@ -146,19 +167,29 @@ def known_agents() -> tuple[str, ...]:
 
 def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Where the home of each other agent is looked for, existing or not: agent, directory, and what named it."""
-    return [(agent, *_places(row, environ)[0]) for agent, row in AGENTS.items()]
+    return [
+        (agent, *place)
+        for agent, row in AGENTS.items()
+        for place in (_places(row, environ)[0], *_more_places(row, environ))
+    ]
 
 
 def usual_places(environ: Mapping[str, str]) -> str:
     """Where homes are looked for, for a sentence: a place that a variable names, else whose usual place it is."""
-    others = [origin if origin.startswith("$") else agent for agent, _, origin in agent_homes(environ)]
+    places = ((agent, _places(row, environ)[0][1]) for agent, row in AGENTS.items())
+    others = [origin if origin.startswith("$") else agent for agent, origin in places]
     return f"~/.claude, ~/.config/claude and the usual places of {', '.join(others[:-1])} and {others[-1]}"
 
 
 def client_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Every directory that a client takes for its home, existing or not: those a variable names, and the usual ones."""
     ours = [(CLAUDE, path) for path in (*named_homes(environ), *usual_homes(environ))]
-    return [*ours, *((agent, path) for agent, row in AGENTS.items() for path, _ in _places(row, environ))]
+    others = (
+        (agent, path)
+        for agent, row in AGENTS.items()
+        for path, _ in (*_places(row, environ), *_more_places(row, environ))
+    )
+    return [*ours, *others]
 
 
 def _places(row: Agent, environ: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -173,6 +204,38 @@ def _places(row: Agent, environ: Mapping[str, str]) -> list[tuple[str, str]]:
         origin = os.path.join(named_by, *row.usual[1:])
         return [*found, (os.path.join(data, *row.usual[1:]), origin)]
     return [*found, (os.path.join(user_home(environ), *row.usual), os.path.join("~", *row.usual))]
+
+
+def _more_places(row: Agent, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The homes of an agent that has several: those of its projects, and existing ones at other places."""
+    first = _places(row, environ)[0][0]
+    found = (
+        [(path, row.registry) for path in _registered(os.path.join(first, row.registry))]
+        if row.registry
+        else []
+    )
+    for pattern in row.also:
+        import glob
+
+        user = user_home(environ)
+        paths = sorted(glob.glob(os.path.join(glob.escape(user), *pattern.split("/"))))
+        found += [(path, f"~{path[len(user) :]}") for path in paths]
+    return [one for one in found if one[0] != first]
+
+
+def _registered(registry: str) -> list[str]:
+    """The directories of the projects that a client lists; none where the list cannot be read."""
+    if not os.path.exists(registry):
+        return []
+    import json
+
+    try:
+        with open(registry, encoding="utf-8") as file:
+            listed = json.load(file)["projects"]
+        projects = listed.values() if isinstance(listed, dict) else listed
+        return [one["data_dir"] for one in projects if os.path.isabs(one["data_dir"])]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []
 
 
 def named_store(agent: str, home: str, environ: Mapping[str, str]) -> str | None:
@@ -201,10 +264,15 @@ def _store_of(row: Agent, environ: Mapping[str, str]) -> str | None:
 def agent_at(directory: str) -> str:
     """Whose home a directory is, by what is in it and, of several, by its name; Claude's where nothing says that."""
     name = os.path.basename(directory)  # noqa: PTH119
-    for agent, row in sorted(AGENTS.items(), key=lambda one: one[1].usual[-1] != name):
-        if any(_is_marked(directory, mark) for mark in row.marks):
+    for agent, _ in sorted(AGENTS.items(), key=lambda one: one[1].usual[-1] != name):
+        if is_home_of(agent, directory):
             return agent
     return CLAUDE
+
+
+def is_home_of(agent: str, directory: str) -> bool:
+    """Whether it has what marks the homes of an agent; one directory may be that of two."""
+    return any(_is_marked(directory, mark) for mark in AGENTS[agent].marks)
 
 
 def agent_homes_around(path: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
