@@ -43,7 +43,10 @@ def counts(mirror: AgentMirror) -> defaultdict[str, dict[str, Any]]:
                 )
             facts, content = found[source], message.get("content")
             blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-            is_typed = not (line.get("isMeta") or line.get("isCompactSummary") or line.get("isSidechain"))
+            is_meant = "#" not in source and line.get(
+                "isSidechain"
+            )  # a store's truth has those of sub-agents
+            is_typed = not (line.get("isMeta") or line.get("isCompactSummary") or is_meant)
             if kind == "user" and is_typed:
                 facts["prompts"] += any(block["type"] != "tool_result" for block in blocks)
             elif kind == "assistant":
