@@ -95,7 +95,7 @@ def _answer(record: Fields, parts: list[tuple[str, dict[str, Any]]], state: Talk
     if record.get("is_summary_message"):
         return entry.compaction(state.voice, "\n".join(data.get("text") or "" for _, data in parts).strip())
     result = [entry.assistant(state.voice, record.get("model"), *_spoken(parts))]
-    state.memory |= {data.get("id"): data for kind, data in parts if kind in ("tool_call", "tool_use")}
+    state.memory |= {data.get("id") or "": data for kind, data in parts if kind in ("tool_call", "tool_use")}
     for kind, data in parts:
         if kind == "finish" and data.get("reason") in ("error", "canceled", "content_filter"):
             said = ": ".join(filter(None, (data.get("message"), data.get("details")))) or data["reason"]

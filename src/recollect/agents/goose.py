@@ -175,9 +175,9 @@ def _blocks(content: list[dict[str, Any]]) -> list[LineFields]:
 def _result(block: dict[str, Any], state: Talk) -> LineFields:
     call, answer = str(block.get("id") or ""), block.get("toolResult") or {}
     value = answer.get("value")
-    is_object = isinstance(value, dict)
-    said = value.get("content") if isinstance(value, dict) else value
-    failed = answer.get("status") == "error" or (is_object and value.get("isError") is True)
+    told = value if isinstance(value, dict) else {"content": value}
+    said = told.get("content")
+    failed = answer.get("status") == "error" or told.get("isError") is True
     parts = [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
     text: object = "\n".join(str(one.get("text") or "") for one in parts)
     line = entry.result(state.voice, call, text or str(answer.get("error") or ""), is_error=failed)
