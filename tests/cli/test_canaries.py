@@ -34,6 +34,7 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "resume": [[ONE, "--print"], ["--print", "nothing-like-it"]],
     "limits --watch": [["--help"]],
     "web": [["--help"]],
+    "export --bundle": [["no/such/place"]],
     "team serve": [["--help"]],
     "team watch": [["--help"]],
     "limits statusline": [[]],

@@ -93,7 +93,11 @@ def test_wrong_use_says_what_to_do(
 
     assert code == main(["export", *arguments])
     captured = capsys.readouterr()
-    assert ("", True, []) == (captured.out, words in captured.err, list(tmp_path.iterdir()))
+    assert ("--json" in arguments, True, []) == (
+        captured.out != "",
+        words in captured.err,
+        list(tmp_path.iterdir()),
+    )
 
 
 def test_what_is_said_cannot_drive_a_terminal(
