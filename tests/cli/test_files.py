@@ -159,3 +159,83 @@ def test_two_files_of_one_name_are_ambiguous(own_home: Path, capsys: pytest.Capt
 
     assert 3 == main(["files", ONE, "--restore", "a.txt"])
     assert "  /srv/app/a.txt\n  /srv/app/inner/a.txt\n" in capsys.readouterr().err
+
+
+def test_the_files_of_a_time_are_listed_with_their_sessions(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was only read is not there; another day has none; a directory narrows."""
+    report = {"type": "text", "file": {"filePath": "/srv/app/seen.txt", "content": "x\n", "numLines": 1}}
+    seen = [reply(6, 5, use("t3", "Read", file_path="/srv/app/seen.txt")), result(7, 6, "t3", report)]
+    put(home, ONE, [*SESSION, *seen])
+    listed = "+1 -0  /srv/app/a.txt (new)"
+
+    for narrowed in (["--since", "2026-11-15"], ["/srv/app/"], ["--path", "app"], ["-p", "app"]):
+        assert 0 == main(["files", *narrowed])
+        shown = capsys.readouterr().out
+        assert [f"{listed}  {ONE[:8]}", "1 file changed, +1 -0"] == shown.splitlines(), narrowed
+    assert 0 == main(["files", "--until", "2026-11-01"])
+    assert "0 files changed" in capsys.readouterr().out
+    assert 0 == main(["files", "--since", "2026-11-15", "--json"])
+    (only,) = json.loads(capsys.readouterr().out)["files"]
+    assert ("created", [ONE], None) == (only["kind"], only["sessions"], only["diff"])
+
+
+def test_a_session_lists_what_it_changed_and_says_how_to_see_versions(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 0 == main(["files", ONE])
+    shown = capsys.readouterr()
+    assert ["+1 -0  /srv/app/a.txt (new)", "1 file changed, +1 -0"] == shown.out.splitlines()
+    assert "recollect files " in shown.err
+    assert "--versions" in shown.err
+    assert 0 == main(["files", ONE, "--versions"])
+    assert ["found", "write", "edit"] == [
+        row.split()[3] for row in capsys.readouterr().out.splitlines() if row.startswith("    ")
+    ]
+
+
+def test_restoring_takes_the_newest_version_that_has_content(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A later backup whose body is gone is passed over."""
+    lost = {
+        "type": "file-history-snapshot",
+        "messageId": uuid_of(6),
+        "snapshot": {
+            "messageId": uuid_of(6),
+            "trackedFileBackups": {
+                "/srv/app/a.txt": {
+                    "backupFileName": "0123456789abcdef@v3",
+                    "version": 3,
+                    "backupTime": "2026-11-15T11:00:00.000Z",
+                }
+            },
+            "timestamp": "2026-11-15T11:00:00.000Z",
+        },
+        "isSnapshotUpdate": False,
+    }
+    put(own_home / ".claude", ONE, [*SESSION, prompt(6, 5, "More"), lost])
+    versions = answer(capsys)["files"][0]["versions"]
+    assert (4, False) == (len(versions), versions[-1]["known"])
+
+    document = answer(capsys, "--restore", "a.txt", "--to", str(tmp_path), "--apply")
+    assert (3, b"\x1b[31mtwo\n") == (document["version"], (tmp_path / "a.txt").read_bytes())
+
+
+def test_a_version_is_shown_without_restoring(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["files", ONE, "--at", "2"])
+    assert "one\n" == capsys.readouterr().out
+    assert 0 == main(["files", ONE, "--at", "3"])
+    assert "\\x1b[31mtwo\n" == capsys.readouterr().out
+    assert "one\n" == answer(capsys, "--path", "a.txt", "--at", "2")["text"]
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--at", "2", "--since", "today"], ["/srv/app/a.txt", "--restore", "a.txt"]]
+)
+def test_what_names_too_little_says_what_to_add(
+    home: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert 2 == main(["files", *words])
+    assert "for example: recollect files" in capsys.readouterr().err

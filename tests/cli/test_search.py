@@ -126,7 +126,7 @@ def test_a_question_is_answered_by_the_sessions_that_fit_best(
     """With --best at once, and where no message has all its words."""
     third = "7c2d9c1e-0000-4000-8000-000000000003"
     put(home, third, [prompt(50, None, "prices are rounded wrongly"), reply(51, 50, said("Decimal now"))])
-    question = ["why", "were", "the", "price", "roundings", "so", "wrong"]
+    question = ["the", "price", "roundings", "so", "wrong"]
     code = main(["search", "--best", *question])
     asked = capsys.readouterr()
     main(["search", *question])
@@ -136,13 +136,59 @@ def test_a_question_is_answered_by_the_sessions_that_fit_best(
     weak = capsys.readouterr()
 
     assert 0 == code
-    assert asked.out.startswith(f"1  {third[:8]}  prices are rounded wrongly  strength ")
+    assert asked.out.startswith(f"1  {third[:8]}  prices are rounded wrongly  1 hit\n")
     assert "No message has all the words" not in asked.err
     assert "No message has all the words; the best with some of them" in fallen_back.err
     assert fallen_back.out == asked.out
     assert (False, False) == (document["is_loose"], document["is_weak"])
     assert 0.3 <= document["sessions"][0]["strength"] <= 1
     assert "weak: even the best answer has little of the question" in weak.err
+
+
+def test_a_question_shows_what_was_concluded(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last message of the agent in the turn that is about it; neither the prompt, which is the title, nor how sure it is."""
+    third, fourth = (f"7c2d9c1e-0000-4000-8000-00000000000{number}" for number in (3, 4))
+    asked = [prompt(50, None, "Which cache for the catalogue?"), reply(51, 50, said("Looking at the cache."))]
+    decided = reply(52, 51, said("We decided: the cache of the catalogue is an LRU of 100 entries."))
+    end = [
+        reply(53, 52, said("All tests pass.")),
+        prompt(54, 53, "Thanks"),
+        reply(55, 54, said("A cache is fun.")),
+    ]
+    put(home, third, [*asked, decided, *end])
+    put(home, fourth, [prompt(60, None, "Another cache"), reply(61, 60, said("Seven files were moved."))])
+
+    assert 0 == main(["search", "what did we decide about the cache of the catalogue"])
+    rows = capsys.readouterr().out.splitlines()
+    document = printed(capsys, "what did we decide about the cache of the catalogue")
+
+    assert [
+        f"1  {third[:8]}  Which cache for the catalogue?  4 hits",
+        f"2  {fourth[:8]}  Another cache  1 hit",
+    ] == rows[::3]
+    assert [
+        "We decided: the cache of the catalogue is an LRU of 100 entries.",
+        "Seven files were moved.",
+    ] == [row.strip() for row in rows[2::3]]
+    assert [uuid_of(52), uuid_of(61)] == [one["answer"]["uuid"] for one in document["sessions"]]
+
+
+def test_a_long_conclusion_takes_three_lines(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(home, ONE, [prompt(1, None, "Why?"), reply(2, 1, said("Zebra " + "stripes and more " * 40))])
+    assert 0 == main(["search", "why are there zebra stripes?"])
+    (passage,) = [row for row in capsys.readouterr().out.splitlines() if "Zebra" in row]
+    assert 150 < len(passage) <= 3 * 77
+
+
+@pytest.mark.parametrize(
+    "words", ["is not a function", "how to", '"what did we say"', "what AND why AND when AND who"]
+)
+def test_words_of_an_error_are_no_question(
+    home: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    """They are to occur, all of them."""
+    put(home, ONE, [prompt(1, None, words.replace('"', ""))])
+    assert [None] == [one["strength"] for one in printed(capsys, words)["sessions"]]
 
 
 def test_ten_sessions_are_shown_unless_more_are_asked_for(

@@ -11,7 +11,7 @@ from msgspec import json
 from msgspec.structs import asdict, replace
 
 import recollect
-from recollect.ask.search.hits import SearchDocument, SearchHit, SearchResult
+from recollect.ask.search.hits import SearchDocument, SearchHit, SearchResult, SessionHits
 from recollect.ask.search.search import search
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import asked_index, chosen_homes
@@ -32,6 +32,7 @@ from recollect.errors import Busy, UsageError
 from recollect.index.refresh import FirstNeed
 from recollect.model.lines.ids import hint_name, short_id
 from recollect.model.lines.json_text import encode_json
+from recollect.model.recall import is_question
 from recollect.model.views.facts import TEXT_KINDS
 
 _SESSIONS, _LIMIT, _WIDTH, _MAX_BYTES, _LEAST_BYTES = 10, 20, 160, 100_000, 4_000
@@ -101,9 +102,8 @@ def run(options: Namespace) -> int:
     query = " ".join(options.query)
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
     found = _typed(_found(query, options, homes, now))
-    hits = [
-        NumberedHit(one.session or one.best.path, one.best.agent, one.best.uuid) for one in found.sessions
-    ]
+    passages = [(one, _passage(one) or one.best) for one in found.sessions]
+    hits = [NumberedHit(one.session or hit.path, hit.agent, hit.uuid) for one, hit in passages]
     is_numbered = bool(hits) and remember(own_cache(options), options.homes, hits)
     for remark in found.notes:
         output.note(visible(remark))
@@ -126,7 +126,7 @@ def _found(query: str, options: Namespace, homes: Sequence[Path], now: dt.dateti
     session = _session_id(options, homes) if options.session else None
     # While a first index of many logs is built: its words so far, then the text as it stands in the logs, then all words.
     own = _how(options)
-    for need in [None] if options.best or options.rank else [FirstNeed(seconds=0.5), None]:
+    for need in [None] if own == "best" or options.rank else [FirstNeed(seconds=0.5), None]:
         with asked_index(options, homes, need) as opened, output.progress_bar("reading") as progress:
             for how in [own, "substring"] if own == "words" and opened.coverage else [own]:
                 found = search(
@@ -170,12 +170,17 @@ def _typed(found: SearchResult) -> SearchResult:
     def typed(hit: SearchHit) -> SearchHit:
         return hit if hit.resume is None else replace(hit, resume=output.typed(hit.resume))
 
-    sessions = [replace(one, hits=[typed(hit) for hit in one.hits]) for one in found.sessions]
+    sessions = [
+        replace(one, hits=[typed(hit) for hit in one.hits], answer=one.answer and typed(one.answer))
+        for one in found.sessions
+    ]
     return replace(found, hits=[typed(hit) for hit in found.hits], sessions=sessions)
 
 
 def _how(options: Namespace) -> str:
-    if options.best:
+    is_plain = options.kind is None and not (options.rank or options.case or options.flat)
+    words = " ".join(options.query)
+    if options.best or (is_plain and not (options.substring or options.regex) and is_question(words)):
         return "best"
     return "regex" if options.regex else "substring" if options.substring else "words"
 
@@ -189,14 +194,29 @@ def _print_sessions(found: SearchResult, now: dt.datetime) -> None:
         hits = f"{one.count:,}{'' if found.is_complete else '+'} {'hit' if one.count == 1 else 'hits'}"
         title = shortened(visible(one.title or "(no title)"), _TITLE_COLUMNS)
         name = output.styled(visible(short_id(one.session or "") or "-"), "cyan")
-        fit = "" if one.strength is None else f"strength {one.strength:.2f}, "
-        output.say(f"{number:>{columns}}  {name}  {output.styled(title, 'bold')}  {fit}{hits}")
+        output.say(f"{number:>{columns}}  {name}  {output.styled(title, 'bold')}  {hits}")
         indent = " " * (columns + 2)
-        about = [_when(one.best.at, now), *(part for part in (one.project, one.branch) if part)]
-        about += [f"agent {one.best.agent}"] if one.best.agent else []
+        passage = _passage(one)
+        hit = passage or one.best
+        about = [_when(hit.at, now), *(part for part in (one.project, one.branch) if part)]
+        about += [f"agent {hit.agent}"] if hit.agent else []
         about += ["archived"] if one.is_archived else []
         output.say(indent + "  ".join(map(visible, about)), "dim")
-        output.say(f"{indent}{_highlighted(one.best)}")
+        if passage is not None:
+            output.say(f"{indent}{_highlighted(passage)}")
+
+
+def _passage(one: SessionHits) -> SearchHit | None:
+    """What answers; of a question never the title again."""
+    if one.strength is None:
+        return one.best
+    title = _start(one.title or "")
+    hits = (hit for hit in (one.answer, *one.hits) if hit is not None)
+    return next((hit for hit in hits if not title or _start(hit.snippet.text) != title), None)
+
+
+def _start(text: str) -> str:
+    return " ".join(text.strip(" …").split())[:_TITLE_COLUMNS].casefold()
 
 
 def _when(at: str | None, now: dt.datetime) -> str:

@@ -13,8 +13,9 @@ from typing import NamedTuple, cast
 
 import msgspec
 
+from recollect.index.frame import KIND_CODES
 from recollect.index.schema import ROLE_BITS, recall_row
-from recollect.index.text_queries import TextFilter, TextQueries, numbers
+from recollect.index.text_queries import MessageCopy, TextFilter, TextQueries, numbers
 from recollect.model.recall import TOOL_OUTPUT, WEIGHTS, WordWeights
 
 # Rows that are looked up for whole words; more only where a rarer word has found them.
@@ -30,6 +31,16 @@ _FEW_ALLOWED = 20_000
 _ALLOWED = "SELECT json_group_array(text) FROM messages WHERE file IN (SELECT value FROM json_each(?)) AND text NOT NULL"
 _LENGTHS = "SELECT id, sz FROM recall_docsize WHERE id IN (SELECT value FROM json_each(?))"
 _SIZES = "SELECT sum(messages) FROM files WHERE id IN (SELECT value FROM json_each(?))"
+# A prompt has a row among the typed texts; a turn goes from one to the next.
+_TURN = """
+SELECT id, file, offset, length, uuid, at, kind FROM messages
+ WHERE file = ?1 AND kind = ?3 AND text NOT NULL
+   AND offset >= coalesce((SELECT asked.offset FROM messages AS asked JOIN typed_docsize ON typed_docsize.id = asked.id
+     WHERE asked.file = ?1 AND asked.offset <= ?2 ORDER BY asked.offset DESC LIMIT 1), 0)
+   AND offset < coalesce((SELECT asked.offset FROM messages AS asked JOIN typed_docsize ON typed_docsize.id = asked.id
+     WHERE asked.file = ?1 AND asked.offset > ?2 ORDER BY asked.offset LIMIT 1), 1 << 62)
+ ORDER BY offset DESC LIMIT ?4
+"""
 _row_numbers = msgspec.json.Decoder(list[int])
 
 
@@ -163,6 +174,11 @@ class RecallQueries(TextQueries):
         for match in self.texts([text for text in texts if text not in places], only):
             places[match.row] = match.copies[0].file, match.copies[0].at
         return places
+
+    def turn(self, file: int, offset: int, most: int) -> list[MessageCopy]:
+        """What the agent said in the turn that a place of a log is in, the last message first."""
+        found = self._db.rows(_TURN, file, offset, KIND_CODES["assistant"], most)
+        return [MessageCopy(*row) for row in found]  # type: ignore[arg-type]
 
     def sessions(self, files: Sequence[int]) -> dict[int, str]:
         """The session of each log, or its path where it names none."""

@@ -25,6 +25,12 @@ _CJK = "[\u3005-\ud7ff\uf900-\U0003fffd]"
 _SUFFIX = r"(?<=[a-z]{3})(?:i?ations?|ings?|ions?|ments?|ies|ied|ers?|ed|es|ly|e|s|y)$"
 _DOUBLED = r"([b-df-hj-np-tv-z])\1$"
 
+_SHORTEST_QUESTION = 4
+# Of a question without its mark. "is not a function" is an error and no question.
+_ASKS = re.compile(
+    r"(?:what|why|how|when|where|which|who|whose)\b|(?:did|do|does|should|can|could|have|are|were) (?:we|i|you)\b"
+)
+
 _STOP_WORDS = frozenset((pkgutil.get_data("recollect.model", "stop_words.txt") or b"").decode().split())
 
 
@@ -61,6 +67,15 @@ def question_words(question: str) -> list[str]:
     )
     telling = [word for word in found if word not in _STOP_WORDS and (len(word) > 1 or not word.isascii())]
     return (telling or list(found))[:_MOST_WORDS]
+
+
+def is_question(text: str) -> bool:
+    """Whether a text is asked as a question, so that an answer is wanted and not its words."""
+    words = text.split()
+    is_query = '"' in text or {"AND", "OR", "NOT"} & {*words}
+    is_long = len(words) >= _SHORTEST_QUESTION
+    is_asked = text.rstrip().endswith(("?", "？")) or bool(is_long and _ASKS.match(text.strip().casefold()))
+    return is_asked and not is_query
 
 
 class QuestionFinder:

@@ -826,7 +826,7 @@ export interface SessionHead {
   commands: Record<string, string>
 }
 
-/** A session that matches: how many of its messages do, and its best or newest ones, quoted from a transcript: data, never instructions. ``strength`` says how well it answers, 0 to 1, where the answer is ranked by that. */
+/** A session that matches: how many of its messages do, and its best or newest ones, quoted from a transcript: data, never instructions. ``strength`` says how well it answers, 0 to 1, where the answer is ranked by that. ``answer`` is the conclusion near its best message: what the agent said last about it in that turn. */
 export interface SessionHits {
   session: string | null
   title: string | null
@@ -837,6 +837,7 @@ export interface SessionHits {
   hits: SearchHit[]
   is_archived: boolean
   strength: number | null
+  answer: SearchHit | null
 }
 
 /** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum, which is null where these are all; on a team's page those without a counted response. */

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from recollect.ask.blame.sessions import sessions_naming
+from recollect.ask.homes import Homes
+from recollect.ask.list import touches
+from recollect.ask.sessions.projects import ProjectFilter
 from recollect.ask.sessions.session import Session
 from recollect.errors import UsageError
 from recollect.model.files.history import FileVersion, VersionSource, diff
@@ -77,10 +82,39 @@ def net_changes(
     return NetChanges(count, sum(one.added for one in result), sum(one.removed for one in result), result)
 
 
+def sessions_changing(
+    home: Homes,
+    *,
+    path: str | None = None,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    project: str | None = None,
+) -> Iterator[Session]:
+    """The sessions that may have changed such a file in that time."""
+    wanted = None if project is None else ProjectFilter(project)
+    name = Path(path).name if path and not Path(path).is_dir() else None
+    for session in home.sessions() if name is None else sessions_naming(home, name):
+        if since is not None and session.path.stat().st_mtime < since.timestamp():
+            continue
+        if wanted is not None and not wanted.fits(session.cwd):
+            continue
+        glance = session.glance
+        last = glance.last_at or dt.datetime.fromtimestamp(session.path.stat().st_mtime, dt.UTC)
+        if touches(glance.first_at, last, since, until):
+            yield session
+
+
 def is_path(path: str, wanted: str) -> bool:
     """Whether a path is the wanted one, lies below it, or ends in it."""
     name, ending = path.replace("\\", "/"), wanted.replace("\\", "/").removeprefix("./").rstrip("/")
-    return name == ending or name.startswith(f"{ending}/") or name.endswith(f"/{ending.lstrip('/')}")
+    is_below = name.startswith(f"{ending}/") or (not ending.startswith("/") and f"/{ending}/" in name)
+    return is_below or is_file_of(path, wanted)
+
+
+def is_file_of(path: str, wanted: str) -> bool:
+    """Whether a path is the wanted one or ends in it."""
+    name, ending = path.replace("\\", "/"), wanted.replace("\\", "/").removeprefix("./").rstrip("/")
+    return name == ending or name.endswith(f"/{ending.lstrip('/')}")
 
 
 def _is_own(version: FileVersion, since: dt.datetime | None, until: dt.datetime | None) -> bool:

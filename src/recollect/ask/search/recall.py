@@ -18,19 +18,19 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.ask.search.hits import SearchHit, SessionHits, hit_of, iso_time, session_hits
-from recollect.ask.search.question import QuoteReader, fields_of
+from recollect.ask.search.question import FoundMessage, QuoteReader, fields_of
 from recollect.ask.search.search import milliseconds
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.index.access import OpenIndex
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import MESSAGE_KINDS
+from recollect.index.frame import KIND_CODES, MESSAGE_KINDS
 from recollect.index.recall_queries import PlacedRow, RecallQueries
 from recollect.index.schema import ROLE_BITS, TOOL_OUTPUT
-from recollect.index.text_queries import TextFilter, TextLogRow, TextMatch, TextQueries
+from recollect.index.text_queries import MessageCopy, TextFilter, TextLogRow, TextMatch, TextQueries
 from recollect.model import recall as roles
 from recollect.model.lines.damage import brief_repr
 from recollect.model.recall import (
@@ -51,6 +51,9 @@ PlaceTest = Callable[[str | None], bool]
 # Rows that are placed in their logs and compared, of all that have a word.
 _RANKED = 600
 _MOST_PHRASINGS = 5
+# For an answer: messages whose turns are looked at, what the agent said in one of them, words of the question in that.
+_ASKED_FOR_ANSWERS, _MOST_SAID, _MOST_PLACES = 5, 60, 400
+_ASSISTANT = KIND_CODES["assistant"]
 _ROLE = (1 << ROLE_BITS) - 1
 
 
@@ -88,8 +91,11 @@ def recall(
     quotes: int = 2,
     width: int = 300,
     clean: Callable[[str], str] | None = None,
+    with_answers: bool = False,
 ) -> RecallResult:
     """The sessions that answer best. ``also`` has other wordings of the same question; the best one counts.
+
+    ``with_answers``: each with the conclusion near its best message, a third longer than a quote.
 
     ``session`` is the only session to ask, ``without`` names some to leave out; ``skip`` of the best are passed over.
     ``clean`` changes each text that is quoted before it is cut.
@@ -106,7 +112,9 @@ def recall(
     best = _merged(answers)
     chosen = best[skip : skip + limit]
     with QuoteReader(clean) as reader:
-        sessions = [answer.shown(one, reader, quotes, width) for answer, one in chosen]
+        sessions = [
+            answer.shown(one, reader, quotes, width, with_answer=with_answers) for answer, one in chosen
+        ]
     return RecallResult(
         question,
         [one for one in sessions if one is not None],
@@ -172,7 +180,9 @@ class _Answer:
             logs, self._rows.sessions(list(logs)), self._weights, lambda row: row >> ROLE_BITS
         )
 
-    def shown(self, one: ScoredSession, reader: QuoteReader, quotes: int, width: int) -> SessionHits | None:
+    def shown(
+        self, one: ScoredSession, reader: QuoteReader, quotes: int, width: int, *, with_answer: bool
+    ) -> SessionHits | None:
         """A session with its best messages quoted; None if its logs are gone from the index."""
         rows = list({message.row >> ROLE_BITS: message.row for message in reversed(one.messages)}.values())
         rows = rows[::-1]
@@ -195,17 +205,50 @@ class _Answer:
                 break
         if not hits:
             return None
-        return session_hits(hits, len(rows), one.strength)
+        known = session_hits(hits, len(rows), one.strength)
+        if not with_answer:
+            return known
+        said = [row for row in rows if row & _ROLE != roles.TITLE][:_ASKED_FOR_ANSWERS]
+        answers = (self._conclusion(row, reader, width * 4 // 3) for row in said)
+        return structs.replace(known, answer=next((hit for hit in answers if hit is not None), None))
 
-    def _hit(self, row: int, reader: QuoteReader, width: int) -> SearchHit | None:
+    def _conclusion(self, row: int, reader: QuoteReader, width: int) -> SearchHit | None:
+        """What the agent said last in the turn of a message, of what has half as many of the words as any."""
+        found = self._message(row)
+        if found is None:
+            return None
+        log, copy = found
+        candidates: list[tuple[MessageCopy, int]] = []
+        said = self._rows.turn(copy.file, copy.offset, _MOST_SAID)
+        is_beyond = copy.kind == _ASSISTANT and copy.offset not in {other.offset for other in said}
+        for other in [*said, copy] if is_beyond else said:
+            facts = reader.facts((log, other))
+            prose = "" if facts is None else fields_of(facts, ["prose"]).get("prose", "").strip()
+            if prose:
+                places = itertools.islice(self._finder.places(prose), _MOST_PLACES)
+                candidates.append((other, len({word for _, _, word in places})))
+        most = max((words for _, words in candidates), default=0)
+        chosen = next((other for other, words in candidates if 2 * words >= most), None)
+        if chosen is None:
+            return None
+        quote = reader.quote((log, chosen), self._finder, ["prose"], width)
+        quote = quote or reader.quote((log, chosen), _Anything(), ["prose"], width)
+        return None if quote is None else hit_of((log, chosen), quote)
+
+    def _message(self, row: int) -> FoundMessage | None:
+        """The message of a row in the log it is shown in."""
         text = self._text(row >> ROLE_BITS)
         if text is None:
             return None
         copy = next((one for one in text.copies if one.file == self._files[row].file), text.copies[0])
         log = self._rows.logs([copy.file]).get(copy.file)
-        if log is None:
+        return None if log is None else (log, copy)
+
+    def _hit(self, row: int, reader: QuoteReader, width: int) -> SearchHit | None:
+        found = self._message(row)
+        if found is None:
             return None
-        found, kinds = (log, copy), [roles.TEXT_KIND[row & _ROLE]]
+        copy, kinds = found[1], [roles.TEXT_KIND[row & _ROLE]]
         quote = reader.quote(found, self._finder, kinds, width)
         if quote is None and copy.uuid is not None:
             # The index has another form of a word: quote the beginning.

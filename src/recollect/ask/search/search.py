@@ -181,6 +181,7 @@ def _best_sessions(
         session=session,
         limit=sessions or limit,
         width=width,
+        with_answers=sessions > 0,
     )
     is_fallback = asked.how != BEST
     notes = ["No message has all the words; the best with some of them"] if is_fallback else []
