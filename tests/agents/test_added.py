@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import sqlite3
 from pathlib import Path
@@ -126,6 +127,42 @@ def _droid() -> list[Record]:
     return [head, *messages]
 
 
+def _kimi() -> list[Record]:
+    """A call in two parts with a result of another between them, and a sub-agent."""
+    arguments = json.dumps({"path": "/srv/app/a.py", "edit": {"old": "one", "new": "two"}})
+    used = {"input_other": 10, "output": 5, "input_cache_read": 3, "input_cache_creation": 2}
+    diff = {"type": "diff", "path": "/srv/app/a.py", "old_text": "one", "new_text": "two"}
+    done = {"is_error": False, "output": "ok", "display": [diff]}
+    child: list[tuple[str, Record]] = [
+        ("TurnBegin", {"user_input": "Find the brush"}),
+        ("ContentPart", {"type": "text", "text": "Found"}),
+        ("StatusUpdate", {"token_usage": used, "message_id": "m2"}),
+    ]
+    events: list[tuple[str, Record]] = [
+        ("TurnBegin", {"user_input": [{"type": "text", "text": "Paint the door"}]}),
+        ("StepBegin", {"n": 1}),
+        ("ContentPart", {"type": "text", "text": "I will"}),
+        ("ToolCall", {"id": "c0", "function": {"name": "Task", "arguments": "{}"}}),
+        ("ToolCall", {"id": "c1", "function": {"name": "StrReplaceFile", "arguments": arguments[:9]}}),
+        *(
+            ("SubagentEvent", {"task_tool_call_id": "c0", "event": {"type": kind, "payload": payload}})
+            for kind, payload in child
+        ),
+        ("ToolResult", {"tool_call_id": "c0", "return_value": {"output": "Found"}}),
+        ("ToolCallPart", {"arguments_part": arguments[9:]}),
+        ("StatusUpdate", {"token_usage": used, "message_id": "m1"}),
+        ("ToolResult", {"tool_call_id": "c1", "return_value": done}),
+        ("TurnEnd", {}),
+    ]
+    times = (
+        {"timestamp": 1_794_819_600.5 + n, "message": {"type": kind, "payload": payload}}
+        for n, (kind, payload) in enumerate(events)
+    )
+    return [{"type": "metadata", "protocol_version": "1.3"}, *times]
+
+
+_OF_APP = hashlib.md5(b"/srv/app", usedforsecurity=False).hexdigest()
+
 ADDED = [
     Added(
         "crush",
@@ -212,6 +249,20 @@ ADDED = [
         (10, 3, 2, 5),
         "Doors",
         resume=("droid", "--resume", SESSION),
+    ),
+    Added(
+        "kimi",
+        ".kimi",
+        {
+            "kimi.json": {"work_dirs": [{"path": "/srv"}, {"path": "/srv/app"}]},
+            f"sessions/{_OF_APP}/{SESSION}/wire.jsonl": _kimi(),
+            f"sessions/{_OF_APP}/{SESSION}/state.json": {"title": "Doors"},
+            f"sessions/{_OF_APP}/{SESSION}/subagents/{CHILD}/wire.jsonl": _kimi(),
+        },
+        (1, 2, 2),
+        (20, 6, 4, 10),
+        "Doors",
+        resume=("kimi", "--session", SESSION),
     ),
 ]
 

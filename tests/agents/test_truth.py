@@ -20,6 +20,7 @@ HOMES = {
     "openclaw": ".openclaw",
     "cursor-agent": ".cursor",
     "droid": ".factory",
+    "kimi": ".kimi",
 }
 # A session that was put away goes by the name that it had.
 PUT_AWAY = re.compile(r"\.(deleted|reset)\.[^/]*$")
@@ -33,6 +34,8 @@ BESIDE: dict[str, dict[str, int]] = {
     "#cd613e30": {"lines": -1},
     # The producer's input holds what was read from and written to the cache.
     "20251230_1": {"input": -9_300},
+    # Answers of sub-agents are answers. The last call is no call yet: its session was ended amid the arguments.
+    "b1ea4a04-95d9": {"answers": 14, "tool_calls": -1},
 }
 
 

@@ -207,7 +207,7 @@ def _patch(diff: object) -> LineFields:
     return {"structuredPatch": hunks} if hunks else {}
 
 
-_TEXTS = ("content", "step", "description")
+_TEXTS = ("content", "step", "description", "title")
 
 
 def listed(line: LineFields) -> list[LineFields]:

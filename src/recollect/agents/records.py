@@ -89,7 +89,20 @@ class LineDialect:
         for raw, (fields, odd) in zip(raws, records, strict=True):
             lines += entry.with_original(self._translated(fields, odd, state, into.agent), raw)
         origin = (unit.source, state.growth.generation)
-        into.append_read(self._log(state, into), lines, origin, state.voice, is_restarted=is_restarted)
+        said: dict[str | None, list[LineFields]] = {state.voice.agent: []}
+        for line in lines:
+            said.setdefault(line.get("agentId", state.voice.agent), []).append(line)
+        for agent, theirs in said.items():
+            log, voice = self._log(state, into), state.voice
+            if agent != voice.agent:
+                log, voice = self._aside(str(agent), state, into)
+            into.append_read(log, theirs, origin, voice, is_restarted=is_restarted)
+
+    def _aside(self, agent: str, state: Talk, into: AgentMirror) -> tuple[str, Voice]:
+        """The log of a sub-agent whose records stand in that of its session; ``memory["agents"]`` has its ``meta``."""
+        place = into.place(f"{state.name}/{agent}", state.voice.cwd, session=state.name, agent=agent)
+        into.note_agent(place, state.memory.get("agents", {}).get(agent, {}).get("meta", {}))
+        return into.log(place), Voice(session=place.session, agent=agent, at=state.voice.at)
 
     def _start(self, state: Talk, begun: Begun, changed: float, into: AgentMirror) -> None:
         place = into.place(

@@ -93,7 +93,7 @@ class Agent:
 AGENTS = {
     "codex": Agent(
         (".codex",),
-        ("sessions/2*/*", "sessions/rollout-*", "archived_sessions", "session_index.jsonl"),
+        ("sessions/2*/*/*/rollout-*", "sessions/rollout-*", "archived_sessions", "session_index.jsonl"),
         ("codex", "resume"),
         variable="CODEX_HOME",
         plan=("update_plan", "plan"),
@@ -148,6 +148,14 @@ AGENTS = {
     ),
     "droid": Agent(
         (".factory",), ("sessions/-*/*.jsonl",), ("droid", "--resume"), plan=("todowrite", "todos")
+    ),
+    "kimi": Agent(
+        (".kimi",),
+        ("sessions/*/*/wire.jsonl",),
+        ("kimi", "--session"),
+        variable="KIMI_SHARE_DIR",
+        plan=("settodolist", "todos"),
+        left_out="context.jsonl, state.json and what sub-agents have of their own",
     ),
 }
 CLAUDE = "claude"
