@@ -165,6 +165,32 @@ _OF_APP = hashlib.md5(b"/srv/app", usedforsecurity=False).hexdigest()
 
 ADDED = [
     Added(
+        "hermes",
+        ".hermes",
+        {"state.db": added_stores.hermes()},
+        (2, 2, 1),
+        (10, 3, 2, 5),
+        "Doors",
+        resume=("hermes", "--resume", "20261116_090000_abcdef"),
+    ),
+    Added(
+        "zed",
+        "xdg-data/zed",
+        {"threads/threads.db": added_stores.zed()},
+        (1, 2, 1),
+        (10, 3, 2, 5),
+        "Doors",
+    ),
+    Added(
+        "kiro",
+        "xdg-data/kiro-cli",
+        {"data.sqlite3": added_stores.kiro()},
+        (2, 3, 2),
+        None,
+        "Paint the door",
+        resume=("kiro-cli", "chat", "--resume-id", SESSION),
+    ),
+    Added(
         "crush",
         "project/.crush",
         {"crush.db": added_stores.crush()},

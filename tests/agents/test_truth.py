@@ -15,6 +15,10 @@ from tests.needs import TRANSCRIPTS
 HOMES = {
     "crush": ".crush",
     "goose": ".local/share/goose",
+    "hermes": "hermes-db/*/.hermes",
+    "zed": ".local/share/zed",
+    "kiro": ".local/share/kiro-cli",
+    "amazon-q": "kiro/*/.local/share/amazon-q",
     "copilot": ".copilot",
     "pi": ".pi",
     "openclaw": ".openclaw",
@@ -32,6 +36,9 @@ BESIDE: dict[str, dict[str, int]] = {
     "252d6b6b": {"input": 176_397, "output": 1_807},
     # A summary is a compaction, and no answer.
     "#cd613e30": {"lines": -1},
+    "#20260910_101000": {"prompts": -1},
+    # A title was made with another model, which the totals of the session leave out.
+    "#20260910_100000": {"input": 200, "output": 8},
     # The producer's input holds what was read from and written to the cache.
     "20251230_1": {"input": -9_300},
     # Answers of sub-agents are answers. The last call is no call yet: its session was ended amid the arguments.

@@ -21,11 +21,20 @@ def known(transcripts: Path, agent: str) -> dict[str, dict[str, Any]]:
     """The facts of each sample by its path below the samples; those of a store also by session."""
     truth = json.loads((transcripts / "dialects" / "truth" / f"{agent}.json").read_text("utf-8"))
     stored = {
-        f"{agent}/{sample['sample']}#{facts['id']}": facts | {"lines": facts["answers"], "answers": None}
+        f"{agent}/{sample['sample']}#{facts['id']}": facts
+        | {"lines": facts["answers"], "answers": None, "tokens": _totals(facts["tokens"])}
         for sample in truth.get("samples", ())
         for facts in sample["sessions"]
     }
     return stored | {name.removeprefix("dev/"): facts for name, facts in truth.get("files", {}).items()}
+
+
+def _totals(tokens: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Zed has those of all requests beside those of the last ones, in names of its own."""
+    if tokens is None or "cumulative" not in tokens:
+        return tokens
+    named = {theirs: ours for ours, theirs in TOKENS.items()}
+    return {named[name]: count for name, count in (tokens["cumulative"] or {}).items()}
 
 
 def counts(mirror: AgentMirror) -> defaultdict[str, dict[str, Any]]:

@@ -167,9 +167,8 @@ class StoreDialect(LineDialect):
                 about: LineFields = {"recordType": "record", "source": name, "mark": mark, "whole": True}
                 lines.append(entry.with_original([entry.record(state.voice, **about)], data)[0])
             lines += new
-        if known:
-            encoded = [entry.encode(line) for line in lines]
-            lines = entry.ended(known, entry.unsaid(known, lines, encoded), state.voice)
+        encoded = [entry.encode(line) for line in lines]
+        lines = entry.ended(known, entry.unsaid(known, lines, encoded), state.voice)
         into.append(log, lines, (unit.source, 0))
 
 

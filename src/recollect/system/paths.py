@@ -54,7 +54,7 @@ class Agent:
     """Another agent: where its home is, what marks it, how its client goes on with a session.
 
     ``variable`` names the home, or the directory above ``below``; else it is at ``usual`` below the user's own
-    directory ("@": the XDG data directory). Of the names in ``marks`` a home has at least one. ``resume`` is the
+    directory ("@": the XDG data directory). Of the names in ``marks`` a home has at least one; "/" before one stands for its own name. ``resume`` is the
     client's command, before the id of a session; ``ids`` is the form of those that the client gives, as a pattern.
     ``store`` is the variable that leads to a database elsewhere, ``plan`` the tool that writes a todo list and its argument.
     ``left_out`` is what the client keeps beside the records of a session, and recollect does not. ``like`` is another agent whose module
@@ -133,6 +133,36 @@ AGENTS = {
         below=("data",),
         ids="[0-9]{8}_[0-9]{1,9}",
         left_out="extension data and recipes of a session",
+    ),
+    "hermes": Agent(
+        (".hermes",),
+        ("/.hermes/state.db", "/.hermes/profiles/*/state.db"),
+        ("hermes", "--resume"),
+        variable="HERMES_HOME",
+        ids="[0-9]{8}_[0-9]{6}_[0-9a-f]{2,16}|cron_[0-9a-f]{2,32}_[0-9]{8}_[0-9]{6}",
+        plan=("todo", "todos"),
+        left_out="the system prompt, checkpoints/ and what gateways keep",
+    ),
+    "zed": Agent(
+        ("@", "zed"),
+        ("threads/threads.db",),
+        (),
+        also=("Library/Application Support/Zed", "AppData/Local/Zed"),
+        left_out="conversations/, and the state of the project when a thread began",
+    ),
+    "kiro": Agent(
+        ("@", "kiro-cli"),
+        ("/kiro-cli/data.sqlite3",),
+        ("kiro-cli", "chat", "--resume-id"),
+        also=("Library/Application Support/kiro-cli",),
+        left_out="~/.kiro/sessions, and what other tables of the database hold",
+    ),
+    "amazon-q": Agent(
+        ("@", "amazon-q"),
+        ("/amazon-q/data.sqlite3",),
+        (),
+        also=("Library/Application Support/amazon-q",),
+        like="kiro",
     ),
     "copilot": Agent((".copilot",), ("session-state",), ("copilot", "--resume"), variable="COPILOT_HOME"),
     "pi": Agent((".pi",), ("agent/sessions",), ("pi", "--session")),
@@ -280,7 +310,19 @@ def agent_at(directory: str) -> str:
 
 def is_home_of(agent: str, directory: str) -> bool:
     """Whether it has what marks the homes of an agent; one directory may be that of two."""
-    return any(_is_marked(directory, mark) for mark in AGENTS[agent].marks)
+    return any(_is_marked(directory, mark) for mark in _marks_in(AGENTS[agent], directory))
+
+
+def _marks_in(row: Agent, directory: str) -> Iterable[str]:
+    """The marks that count there: one that begins with a slash has the home's own name first, if no variable names the home."""
+    named = os.environ.get(row.variable, "").strip() if row.variable else ""
+    is_named = bool(named) and _real(os.path.join(named, *row.below)) == _real(directory)
+    for mark in row.marks:
+        name, _, rest = mark[1:].partition("/")
+        if not mark.startswith("/"):
+            yield mark
+        elif is_named or os.path.basename(directory) == name:  # noqa: PTH119
+            yield rest
 
 
 def agent_homes_around(path: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
