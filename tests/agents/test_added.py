@@ -161,6 +161,32 @@ def _kimi() -> list[Record]:
     return [{"type": "metadata", "protocol_version": "1.3"}, *times]
 
 
+def _iflow() -> list[Record]:
+    """A call that is written three times, once with the text of the next step; an answer of the client itself."""
+    given = {"file_path": "/srv/app/a.py", "old_string": "one", "new_string": "two"}
+    call = {"type": "tool_use", "id": "c1", "name": "replace", "input": given}
+    text = {"type": "text", "text": "<think>\nWhich door?\n</think>\nI will"}
+    parts = {"functionResponse": {"id": "c1", "name": "replace", "response": {"output": "ok"}}}
+    result = {"callId": "c1", "responseParts": parts, "resultDisplay": "ok"}
+    none = {"input_tokens": 0, "output_tokens": 0}
+    said: list[tuple[str, Record]] = [
+        ("user", {"content": "Paint the door"}),
+        ("assistant", {"id": "r1-tool-c1", "model": "m", "content": [text, call], "usage": none}),
+        ("assistant", {"id": "r1", "model": "m", "content": [call], "usage": none}),
+        ("user", {"content": [{"type": "tool_result", "tool_use_id": "c1", "content": result}]}),
+        (
+            "assistant",
+            {"id": "r2", "model": "m", "content": [call, {"type": "text", "text": "Done"}], "usage": none},
+        ),
+        ("assistant", {"id": "s1", "model": "slash-command", "content": [{"type": "text", "text": "{}"}]}),
+    ]
+    about = {"cwd": "/srv/app", "sessionId": f"session-{SESSION}"}
+    return [
+        {"type": kind, "timestamp": f"{_NOW}{n}.000Z", "message": message} | (about if kind == "user" else {})
+        for n, (kind, message) in enumerate(said)
+    ]
+
+
 _OF_APP = hashlib.md5(b"/srv/app", usedforsecurity=False).hexdigest()
 
 ADDED = [
@@ -289,6 +315,15 @@ ADDED = [
         (20, 6, 4, 10),
         "Doors",
         resume=("kimi", "--session", SESSION),
+    ),
+    Added(
+        "iflow",
+        ".iflow",
+        {f"projects/-srv-app/session-{SESSION}.jsonl": _iflow()},
+        (1, 2, 1),
+        None,
+        "Paint the door",
+        resume=("iflow", "--resume", f"session-{SESSION}"),
     ),
 ]
 

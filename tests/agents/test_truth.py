@@ -25,6 +25,7 @@ HOMES = {
     "cursor-agent": ".cursor",
     "droid": ".factory",
     "kimi": ".kimi",
+    "iflow": ".iflow",
 }
 # A session that was put away goes by the name that it had.
 PUT_AWAY = re.compile(r"\.(deleted|reset)\.[^/]*$")
@@ -43,6 +44,8 @@ BESIDE: dict[str, dict[str, int]] = {
     "20251230_1": {"input": -9_300},
     # Answers of sub-agents are answers. The last call is no call yet: its session was ended amid the arguments.
     "b1ea4a04-95d9": {"answers": 14, "tool_calls": -1},
+    # One is only a thought, in the text.
+    "session-1701a1c8": {"answers": -1},
 }
 
 

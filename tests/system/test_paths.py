@@ -138,5 +138,15 @@ def test_a_running_client_does_not_make_its_home_that_of_another_agent(tmp_path:
     (tmp_path / "sessions" / "28611.json").write_text("{}")
     assert "claude" == paths.agent_at(str(tmp_path))
 
-    (tmp_path / "sessions" / "2026" / "11").mkdir(parents=True)
+    rollouts = tmp_path / "sessions" / "2026" / "11" / "16"
+    rollouts.mkdir(parents=True)
+    (rollouts / "rollout-2026-11-16T09-00-00-1.jsonl").touch()
     assert "codex" == paths.agent_at(str(tmp_path))
+
+
+def test_directories_that_begin_like_a_year_make_no_home_of_codex(tmp_path: Path) -> None:
+    """Kimi names them after a checksum."""
+    session = tmp_path / "sessions" / "20bac98e" / "12ab" / "wire.jsonl"
+    session.parent.mkdir(parents=True)
+    session.touch()
+    assert "kimi" == paths.agent_at(str(tmp_path))

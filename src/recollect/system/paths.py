@@ -167,7 +167,13 @@ AGENTS = {
     "copilot": Agent((".copilot",), ("session-state",), ("copilot", "--resume"), variable="COPILOT_HOME"),
     "pi": Agent((".pi",), ("agent/sessions",), ("pi", "--session")),
     "omp": Agent((".omp",), ("agent/sessions",), ("omp", "--resume"), like="pi"),
-    "openclaw": Agent((".openclaw",), ("agents/*/sessions",), (), variable="OPENCLAW_STATE_DIR"),
+    "openclaw": Agent(
+        (".openclaw",),
+        ("agents/*/sessions",),
+        (),
+        variable="OPENCLAW_STATE_DIR",
+        also=(".clawdbot", ".moltbot"),
+    ),
     "cursor-agent": Agent(
         (".cursor",),
         ("projects/*/agent-transcripts",),
@@ -186,6 +192,13 @@ AGENTS = {
         variable="KIMI_SHARE_DIR",
         plan=("settodolist", "todos"),
         left_out="context.jsonl, state.json and what sub-agents have of their own",
+    ),
+    "iflow": Agent(
+        (".iflow",),
+        ("projects/*/session-*.jsonl",),
+        ("iflow", "--resume"),
+        ids=f"session-{_UUID}",
+        plan=("todo_write", "todos"),
     ),
 }
 CLAUDE = "claude"
