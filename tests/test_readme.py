@@ -12,7 +12,11 @@ import pytest
 from recollect.cli.main import COMMANDS, command_parser, main
 from recollect.sample import sample_home
 
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[1]
+README, COMMANDS_PAGE, LIBRARY_PAGE = (
+    (ROOT / name).read_text(encoding="utf-8")
+    for name in ("README.md", "docs/guides/commands.md", "docs/guides/library.md")
+)
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -58,26 +62,31 @@ def test_a_command_of_the_readme_prints_what_it_shows(
 def test_there_are_examples() -> None:
     """The reader of the README sees them all."""
     assert len(examples()) == README.count("\n$ recollect")
-    assert len(examples()) >= 4
+    assert len(examples()) >= 3
 
 
-def test_the_program_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a copy of the sample home, with a session that is there."""
+@pytest.mark.parametrize("page", [README, LIBRARY_PAGE], ids=["README", "library"])
+def test_the_first_program_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a copy of the sample home, with sessions that are there."""
     shutil.copytree(sample_home(), tmp_path / "home")
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    (program,) = [body for kind, body in _FENCE.findall(README) if kind == "python"]
+    program = next(body for kind, body in _FENCE.findall(page) if kind == "python")
     printed: list[tuple[object, ...]] = []
 
-    exec(program.replace('"3f2a"', '"6ada"'), {"print": lambda *values: printed.append(values)})
+    exec(program, {"print": lambda *values: printed.append(values)})
 
-    assert ("user", "The basket total is a cent off for some orders. Can you find out why?") in printed
-    assert [len(values) for values in printed[-2:]] == [1, 1]  # the two entries that were appended
+    if page == README:
+        assert {str(title) for title, _ in printed} >= {"Basket totals off by a cent"}
+        assert len(printed) == 3
+    else:
+        assert ("user", "The basket total is a cent off for some orders. Can you find out why?") in printed
+        assert [len(values) for values in printed[-2:]] == [1, 1]  # the two entries that were appended
 
 
 def test_the_commands_without_a_document_are_named() -> None:
     """All others take ``--json``."""
-    (named,) = re.findall(r"All commands but (.*?) take `--json`", README)
+    (named,) = re.findall(r"All commands but (.*?) take `--json`", COMMANDS_PAGE)
     without = [name for name in COMMANDS if "--json" not in command_parser(name).format_help()]
 
     assert sorted(without) == sorted(re.findall(r"`([\w ]+)`", named))
@@ -85,4 +94,4 @@ def test_the_commands_without_a_document_are_named() -> None:
 
 def test_the_readme_is_short() -> None:
     """A newcomer reads all of it."""
-    assert len(README.splitlines()) <= 150
+    assert 350 <= len(README.split()) <= 450
