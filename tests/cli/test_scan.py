@@ -14,7 +14,7 @@ from recollect.store.own_settings import fingerprint_key
 from recollect.system.locations import data_dir
 from tests.cli.session_logs import drives_a_terminal
 from tests.secret_home import ELSEWHERE, OF_THE_SESSION, make, token, write
-from tests.small_home import TWO, prompt, put
+from tests.small_home import ONE, TWO, prompt, put
 
 
 def scanned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -25,13 +25,32 @@ def scanned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 def test_findings_and_exit_status(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """1 where there is something, and a row for each place."""
     make(own_home / ".claude")
-    assert 1 == main(["secrets"])
+    assert 1 == main(["secrets", "-v"])
     shown = capsys.readouterr().out
     digits = fingerprint(token("agent"), fingerprint_key(data_dir()))
 
     assert f"github-pat               {digits}  line 1, byte 0  message.content" in shown
     assert "24 secrets in 27 places" in shown
-    assert "recollect secrets remove 3f2a9c1e" in shown
+    assert "recollect secrets remove " in shown
+
+
+def test_a_row_for_each_secret(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it is: in how many sessions, and in the copies that we keep."""
+    home, secret = own_home / ".claude", token("shared")
+    for name in (ONE, TWO):
+        put(home, name, [prompt(1, None, f"use {secret}")])
+    write(home / "history.jsonl", json.dumps({"display": secret, "sessionId": ONE}) + "\n")
+    assert 0 == main(["protect", "now"])
+    assert 0 == main(["rm", TWO, "--apply"])
+    capsys.readouterr()
+    assert 1 == main(["secrets"])
+    row = capsys.readouterr().out.splitlines()[0]
+    (found,) = scanned(capsys)["secrets"]
+    digits = fingerprint(secret, fingerprint_key(data_dir()))
+
+    assert row.startswith(f"github-pat               {digits}  1 session (3f2a9c1e), ")
+    assert all(place in row for place in ("archive (3)", "trash", "prompt history")), row
+    assert (digits, [ONE]) == (found["fingerprint"], found["sessions"])
 
 
 def test_no_value_is_printed(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

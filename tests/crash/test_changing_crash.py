@@ -14,11 +14,12 @@ import pytest
 
 from recollect.ask.archive import archive_at
 from recollect.ask.library import Home
+from recollect.ask.secrets.redactor import Fingerprints
 from recollect.change import import_sessions, keeping, repair
 from recollect.change import undo as undo_service
 from recollect.change.fix import fixed, planned_fix
 from recollect.change.plugin import planned_install
-from recollect.change.redact import redact_everywhere
+from recollect.change.redact import RedactionPlan, redact_everywhere, remove_secrets
 from recollect.change.rewind import planned_restoration, restore, rewind
 from recollect.change.settings.settings import changed
 from recollect.cli.main import main
@@ -398,8 +399,20 @@ def test_a_killed_protect_leaves_the_crontab_and_the_settings_old_or_new(
     expect(ends, "own lines", "old or new", "archive sound", "can be done", "undone")
 
 
+def of_one_session(home: Path, data: Path) -> RedactionPlan:
+    return redact_everywhere(Home(home).own_session(ONE), data, data / "cache")
+
+
+def of_all_sessions(home: Path, data: Path) -> RedactionPlan:
+    digits = {Fingerprints(data)(token(place, kind)) for place, kind in OF_THE_SESSION.items()}
+    return remove_secrets(Home(home, data=data), digits, data, data / "cache")
+
+
 @both_sides
-def test_a_killed_redaction_everywhere_leaves_each_copy_old_or_clean(quick_directory: Path, how: str) -> None:
+@pytest.mark.parametrize("remove", [of_one_session, of_all_sessions])
+def test_a_killed_redaction_everywhere_leaves_each_copy_old_or_clean(
+    quick_directory: Path, remove: Callable[[Path, Path], RedactionPlan], how: str
+) -> None:
     """The home is old or new; no copy is broken; another run removes what is left, and nothing else is lost."""
     begin = Place(quick_directory, kept_everywhere)
     template = quick_directory / "template"
@@ -410,10 +423,7 @@ def test_a_killed_redaction_everywhere_leaves_each_copy_old_or_clean(quick_direc
         for name, target in (("home", home), ("data", data)):
             shutil.copytree(template / name, target, symlinks=True, dirs_exist_ok=True)
 
-    def redacting(home: Path, data: Path) -> object:
-        return redact_everywhere(Home(home).own_session(ONE), data, data / "cache")
-
-    operation = Operation(copied, redacting)
+    operation = Operation(copied, remove)
     old, new = old_and_new(quick_directory, operation)
     secrets = [token(place, kind) for place, kind in OF_THE_SESSION.items()]
     assert not any(secret in every_byte(begin.home, begin.data) for secret in secrets)
@@ -428,7 +438,7 @@ def test_a_killed_redaction_everywhere_leaves_each_copy_old_or_clean(quick_direc
         ]
         ends["old" if whole == known[0] else "new" if whole == known[1] else "broken"] += 1
         ends["archive sound"] += archive_at(place.data).verify() == []
-        result = redact_everywhere(Home(place.home).own_session(ONE), place.data, place.data / "cache")
+        result = remove(place.home, place.data)
         text = every_byte(place.home, place.data)
         ends["none left"] += not result.left and not any(secret in text for secret in secrets)
         ends["can be done"] += tree_of(place.home) == new and archive_at(place.data).verify() == []

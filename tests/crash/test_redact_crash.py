@@ -31,47 +31,51 @@ def log_and_output(home: Path, data: Path) -> None:
     (data / "fingerprint.key").write_text("5a" * KEY_BYTES)
 
 
-def redact(home: Path, data: Path, *words: str) -> int:
-    return main(["--home", str(home), "--data", str(data), "secrets", "remove", ONE, "--json", *words])
+def redact(what: str, home: Path, data: Path, *words: str) -> int:
+    return main(["--home", str(home), "--data", str(data), "secrets", "remove", what, "--json", *words])
 
 
-def applying(home: Path, data: Path) -> None:
-    assert 0 == redact(home, data, "--apply")
+def applying(what: str, home: Path, data: Path) -> None:
+    assert 0 == redact(what, home, data, "--apply")
 
 
-def has_secrets(home: Path) -> bool:
-    """Whether any file holds one, hidden ones too."""
-    text = every_byte(home)
+def has_secrets(what: str, place: Place) -> bool:
+    """Whether any file holds one, hidden ones too; also of our own where all were to be removed."""
+    text = every_byte(place.home, *([place.data] if what == "--all" else []))
     return any(secret in text for secret in SECRETS)
 
 
 @both_sides
 @pytest.mark.parametrize(
-    "lay_down",
-    [log_and_output, pytest.param(a_session_with_secrets, marks=pytest.mark.torture)],
-    ids=["two files", "every place"],
+    ("what", "lay_down"),
+    [
+        pytest.param(ONE, log_and_output, id="a session, two files"),
+        pytest.param("--all", log_and_output, id="all secrets, two files"),
+        pytest.param(ONE, a_session_with_secrets, marks=pytest.mark.torture, id="a session, every place"),
+    ],
 )
 def test_redact_after_a_killed_redact_leaves_no_secret(
     quick_directory: Path,
     lay_down: Callable[[Path, Path], None],
+    what: str,
     how: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every call that changes anything. A plan that ends with 0 names all that is then replaced."""
     whole = Place(quick_directory, lay_down)
-    code, calls = killed_at(partial(applying, whole.home, whole.data), 0, how)
-    assert (0, False) == (code, has_secrets(whole.home))
+    code, calls = killed_at(partial(applying, what, whole.home, whole.data), 0, how)
+    assert (0, False) == (code, has_secrets(what, whole))
     ends: Counter[str] = Counter()
     for nth in calls:
         place = Place(quick_directory, lay_down)
-        code, _ = killed_at(partial(applying, place.home, place.data), nth, how)
+        code, _ = killed_at(partial(applying, what, place.home, place.data), nth, how)
         ends["killed"] += code == -signal.SIGKILL
         capsys.readouterr()
-        planned = redact(place.home, place.data)
+        planned = redact(what, place.home, place.data)
         plan = json.loads(capsys.readouterr().out)
-        code = redact(place.home, place.data, "--apply")
+        code = redact(what, place.home, place.data, "--apply")
         done = json.loads(capsys.readouterr().out)
-        is_clean = not has_secrets(place.home)
+        is_clean = not has_secrets(what, place)
         ends["exit 0 and clean"] += code == 0 and is_clean
         ends["exit 0 with a secret"] += code == 0 and not is_clean
         ends["plan ends with 4"] += planned == 4

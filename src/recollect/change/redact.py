@@ -1,4 +1,4 @@
-"""Remove the secrets of one session from every file that holds its conversation.
+"""Remove the secrets of one session from every file that holds its conversation, or some secrets from everywhere.
 
 Log, sub-agents, tool results, plans, backups of files, todos and tasks, and its own lines of the prompt history
 with their pastes. Each secret becomes a mark with its kind and fingerprint; every other byte stays, and the client
@@ -18,6 +18,9 @@ each completely or not at all. Originals that the journal keeps are deleted, so 
 redaction itself cannot be undone either. Left-over files of killed processes and the index are deleted. Not reached: other
 sessions that quote the same secret, bundles that were exported, what was pushed to a team server before (secrets are
 redacted on the way out), and copies of other programs.
+
+``remove_secrets`` does the same by fingerprint, in every session, note and copy of all homes. What it may not change is in
+``left``: settings and shell environments, sessions that are open, files of other agents.
 """
 
 from __future__ import annotations
@@ -25,15 +28,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from recollect.ask.secrets.places import HomePlaces, PlaceShape, SecretPlace, copies
+from recollect.ask.homes import Homes
+from recollect.ask.secrets.places import HomePlaces, PlaceShape, SecretPlace, copies, distinct
 from recollect.ask.secrets.redactor import Fingerprints
-from recollect.ask.secrets.scan import SecretFinding, in_long_lines, line_blocks, scan_place
+from recollect.ask.secrets.scan import SecretFinding, in_long_lines, line_blocks, scan, scan_place
 from recollect.ask.sessions.home_guard import kept_by_its_client, open_in, refuse_open
 from recollect.ask.sessions.session import Session
 from recollect.model.lines.json_text import loose_object
@@ -48,6 +52,7 @@ from recollect.model.secrets.redaction import (
 from recollect.store.archive.archive import Archive
 from recollect.store.changes.journal import Change, ChangeJournal, ChangePlan
 from recollect.store.changes.plan import FileState
+from recollect.store.home import ClaudeHome
 from recollect.store.live import live_sessions
 from recollect.store.logs.reader import OpenLog
 from recollect.store.own_settings import ignored_secrets
@@ -73,10 +78,11 @@ class RedactionPlan(Struct, frozen=True):
     """What would be replaced where. ``open_in`` is the process that has the session open, if any.
 
     ``unread`` files could not be searched, with the reasons. ``left`` are secrets that stay; ``notes`` say why.
-    ``copies`` are what we keep of the session elsewhere, where that was asked for.
+    ``copies`` are what we keep of the session elsewhere, where that was asked for. Without a
+    ``session`` it is about some secrets of every session.
     """
 
-    session: str
+    session: str | None
     files: tuple[RedactedFile, ...]
     open_in: int | None
     notes: tuple[str, ...] = ()
@@ -91,14 +97,17 @@ class RedactionPlan(Struct, frozen=True):
 
 def planned_redaction(session: Session, data: Path) -> RedactionPlan:
     """Find the secrets of a session; nothing is changed."""
-    plan = _RedactionBuilder(session, data).plan
+    plan = _of_session(session, data).plan
+    return structs.replace(plan, unread=plan.unread + _interrupted(data, session.home))
+
+
+def _interrupted(data: Path, home: ClaudeHome | None = None) -> tuple[tuple[str, str], ...]:
     journal = ChangeJournal(data / "undo")
-    interrupted = tuple(
+    return tuple(
         (str(journal.root / change.id), INTERRUPTED)
         for change in journal.unfinished()
-        if change.home == session.home.root
+        if home is None or change.home == home.root
     )
-    return structs.replace(plan, unread=plan.unread + interrupted)
 
 
 def redact(session: Session, data: Path, *, is_final: bool = False) -> tuple[RedactionPlan, Change | None]:
@@ -109,11 +118,11 @@ def redact(session: Session, data: Path, *, is_final: bool = False) -> tuple[Red
     logs = [session.path, *(agent.path for agent in session.agents())]
     with hold_logs(logs, data):
         refuse_open(session.home, session.id)
-        work = _RedactionBuilder(session, data)
+        work = _of_session(session, data)
         if not work.plan.files:
             return work.plan, None
         applied = ChangeJournal(data / "undo").apply(work.change(), transient=is_final)
-        again = _RedactionBuilder(session, data).plan
+        again = _of_session(session, data).plan
         notes = (f"{len(again.findings)} were found afterwards: redact again",) if again.findings else ()
         return structs.replace(
             work.plan,
@@ -123,23 +132,43 @@ def redact(session: Session, data: Path, *, is_final: bool = False) -> tuple[Red
         ), applied
 
 
-class _RedactionBuilder:
-    """One redaction: searched on creation, turned into a change on request."""
+def _of_session(session: Session, data: Path) -> _RedactionBuilder:
+    places = HomePlaces(session.home)
+    work = _RedactionBuilder(session.home, places.to_redact(session), data, ignored_secrets(), session.id)
+    unread = tuple(dict.fromkeys((*work.plan.unread, *places.problems)))
+    work.plan = structs.replace(work.plan, unread=unread)
+    return work
 
-    def __init__(self, session: Session, data: Path) -> None:
-        self._session = session
+
+class _RedactionBuilder:
+    """One redaction of places in one home: searched on creation, turned into a change on request.
+
+    Without a session it is of all of them, except those that are open.
+    """
+
+    def __init__(
+        self,
+        home: ClaudeHome,
+        places: Iterable[SecretPlace],
+        data: Path,
+        keep: Collection[str],
+        session: str | None = None,
+    ) -> None:
+        self._home, self._session = home, session
         self._fingerprints = Fingerprints(data)
-        self._keep = ignored_secrets()
+        self._keep = keep
         self._seen: dict[Path, FileState] = {}
-        live = live_sessions(session.home)
+        live = {str(one.session_id): one.pid for one in live_sessions(home)}
         notes: list[str] = []
         files: list[RedactedFile] = []
         left: list[SecretFinding] = []
-        places = HomePlaces(session.home)
         unread: list[tuple[str, str]] = []
-        for place in places.to_redact(session):
+        for place in places:
             findings = self._findings(place, unread)
-            if findings and (reason := _why_unchanged(place, is_in_use=bool(live))) is not None:
+            reason = _why_unchanged(place, is_in_use=bool(live)) if findings else None
+            if session is None and reason is None:
+                reason = _why_open(place, findings, live)
+            if reason is not None:
                 notes.append(reason)
                 left += findings
                 continue
@@ -150,13 +179,12 @@ class _RedactionBuilder:
             if short := [finding for finding in findings if finding not in long]:
                 files.append(RedactedFile(place.path, place.role, tuple(short)))
         notes += self._fingerprints.notes
-        if files and (copy := kept_by_its_client(session.home)) is not None:
+        if files and (copy := kept_by_its_client(home)) is not None:
             notes.append(copy)
-        unread += places.problems
         self.plan = RedactionPlan(
-            session.id,
+            session,
             tuple(files),
-            open_in(session.home, session.id),
+            None if session is None else open_in(home, session),
             tuple(dict.fromkeys(notes)),
             tuple(dict.fromkeys(unread)),
             tuple(left),
@@ -176,12 +204,12 @@ class _RedactionBuilder:
     # --- as a change ----------------------------------------------------------------------------
 
     def change(self) -> ChangePlan:
-        change = ChangePlan("redact", self._session.id, self._session.home.root)
+        change = ChangePlan("redact", self._session or _ALL, self._home.root)
         renamed: dict[bytes, bytes] = {}
         for file in self.plan.files:
             if file.role == "paste":
                 renamed.update(self._paste_steps(change, file))
-        history = self._session.home.history_file
+        history = self._home.history_file
         paths = [file.path for file in self.plan.files if file.role not in ("paste", "history")]
         for file in self.plan.files:
             if file.path in paths:
@@ -215,13 +243,23 @@ class _RedactionBuilder:
         return _redacted_whole(file.path, is_document, self._fingerprints, self._keep)
 
     def _lines(self, file: RedactedFile, size: int, renamed: dict[bytes, bytes]) -> Iterator[bytes]:
-        own = self._session.id if file.role == "history" else None
+        own = self._session if file.role == "history" else None
         return _redacted_lines(file.path, size, _LineRedaction(self._fingerprints, self._keep, own, renamed))
+
+
+def _why_open(place: SecretPlace, findings: Sequence[SecretFinding], live: Mapping[str, int]) -> str | None:
+    """Why a file of any session is left alone; those of one are refused as a whole."""
+    processes = [live[name] for one in findings if (name := one.session or "") in live]
+    if not processes:
+        return None
+    return f"{place.path}: a client has its session open (process {processes[0]}), not changed: redact again later"
 
 
 def _why_unchanged(place: SecretPlace, *, is_in_use: bool) -> str | None:
     if place.role in ("history", "paste") and is_in_use:
         return HISTORY_IN_USE
+    if place.role in ("settings", "config", "shell"):
+        return f"{place.path}: what is in it is in use, not changed: replace it there by hand"
     is_too_large = place.shape != "lines" and place.size > _LARGEST_TEXT
     return f"{place.path}: too large, not changed" if is_too_large else None
 
@@ -287,11 +325,14 @@ def _redacted_block(block: bytes, rule: _LineRedaction) -> Iterator[bytes]:
 # ---- copies ------------------------------------------------------------------------------------------------
 
 _ROLES = ("archive", "trash", "undo", "quarantine", "left-over")
+_ALL = "secrets"
+_AT_ONCE = 200
+"""Logs that are locked and changed together: each lock is an open file."""
 
 
 def planned_everywhere(session: Session, data: Path) -> RedactionPlan:
     """Find the secrets of a session and of its copies; nothing is changed."""
-    cleaner = _CopyCleaner(session, data)
+    cleaner = _copies_of(session, data)
     found = tuple(RedactedFile(place.path, place.role, findings) for place, findings in cleaner.findings())
     home = planned_redaction(session, data)
     return structs.replace(home, copies=found, unread=(*home.unread, *cleaner.unread))
@@ -305,7 +346,7 @@ def redact_everywhere(session: Session, data: Path, cache: Path) -> RedactionPla
         if plan.open_in is None:  # else it is refused, and nothing changes
             _delete_index(cache)
         redact(session, data, is_final=True)
-        _CopyCleaner(session, data).clean()
+        _copies_of(session, data).clean()
         _delete_index(cache)
     again = planned_everywhere(session, data)
     left = (*(finding for copy in again.copies for finding in copy.findings), *again.findings, *again.left)
@@ -319,21 +360,103 @@ def _delete_index(cache: Path) -> None:
             fsops.unlink(path)
 
 
-class _CopyCleaner:
-    """The copies of one session: searched, and cleaned on request."""
+class _AllBut(frozenset[str]):
+    """``kind:fingerprint`` of what stays: everything but these."""
 
-    def __init__(self, session: Session, data: Path) -> None:
-        self._session, self._data = session, data
-        self._fingerprints, self._keep = Fingerprints(data), ignored_secrets()
+    def __contains__(self, key: object) -> bool:
+        return not super().__contains__(key)
+
+
+class _SecretRemoval:
+    """Some secrets wherever they are: searched on creation, removed on request."""
+
+    def __init__(self, homes: Homes, chosen: Collection[str], data: Path) -> None:
+        self._homes, self._data = homes, data
+        self.found = scan(homes, data=data, everywhere=True)
+        named = [one for one in self.found.findings if not chosen or one.fingerprint in chosen]
+        self._keep = _AllBut(f"{one.kind}:{one.fingerprint}" for one in named)
+        dirty = {one.path for one in named}
+        self._places: list[tuple[ClaudeHome, list[SecretPlace]]] = []
+        kept: list[SecretPlace] = []
+        for home in homes.homes if named else ():
+            listed = distinct(HomePlaces(home).all())
+            self._places.append((home, [place for place in listed if str(place.path) in dirty]))
+            kept += [place for place in copies(data, home) if str(place.path) in dirty]
+        self._copies = distinct(kept)
+        plans = [_RedactionBuilder(home, places, data, self._keep).plan for home, places in self._places]
+        files = tuple(file for plan in plans for file in plan.files)
+        cleaner = self._cleaner()
+        cleaned = tuple(RedactedFile(place.path, place.role, one) for place, one in cleaner.findings())
+        left = [one for plan in plans for one in plan.left]
+        known = {str(file.path) for file in (*files, *cleaned)} | {one.path for one in left}
+        left += [one for one in named if one.path not in known]
+        unread = (*self.found.problems, *(one for plan in plans for one in plan.unread), *cleaner.unread)
+        self.plan = RedactionPlan(
+            None,
+            files,
+            None,
+            tuple(dict.fromkeys((*self.found.notes, *(note for plan in plans for note in plan.notes)))),
+            (*dict.fromkeys(unread), *_interrupted(data)),
+            tuple(left),
+            cleaned,
+        )
+
+    def _cleaner(self) -> _CopyCleaner:
+        return _CopyCleaner(self._copies, self._data, self._keep)
+
+    def remove(self) -> None:
+        journal = ChangeJournal(self._data / "undo")
+        for home, places in self._places:
+            shared = [place for place in places if place.role in ("history", "paste")]
+            own = [place for place in places if place.role not in ("history", "paste")]
+            parts = [own[at : at + _AT_ONCE] for at in range(0, len(own), _AT_ONCE)] or [[]]
+            parts[-1] += shared  # a paste gets another name, which the history must have in the same change
+            for part in parts:
+                logs = [place.path for place in part if place.role in ("log", "agent")]
+                with hold_logs(logs, self._data):
+                    work = _RedactionBuilder(home, part, self._data, self._keep)
+                    if work.plan.files:
+                        journal.apply(work.change(), transient=True)
+        self._cleaner().clean()
+
+
+def planned_secrets(homes: Homes, chosen: Collection[str], data: Path) -> RedactionPlan:
+    """Find some secrets, by fingerprint, or without one all, wherever they are; nothing is changed."""
+    return _SecretRemoval(homes, chosen, data).plan
+
+
+def remove_secrets(homes: Homes, chosen: Collection[str], data: Path, cache: Path) -> RedactionPlan:
+    """Remove them for good, and search everything again: ``left`` is what is there then."""
+    work = _SecretRemoval(homes, chosen, data)
+    if not work.plan.files and not work.plan.copies:
+        return work.plan
+    _delete_index(cache)  # first too, as above
+    work.remove()
+    _delete_index(cache)
+    again = _SecretRemoval(homes, chosen, data).plan
+    left = (*(one for file in (*again.files, *again.copies) for one in file.findings), *again.left)
+    notes = tuple(dict.fromkeys((*work.plan.notes, *again.notes)))
+    return structs.replace(work.plan, left=left, unread=again.unread, notes=notes)
+
+
+def _copies_of(session: Session, data: Path) -> _CopyCleaner:
+    listed = distinct(copies(data, session.home, session.id))
+    return _CopyCleaner(listed, data, ignored_secrets(), session.id)
+
+
+class _CopyCleaner:
+    """Copies, of one session or of all: searched, and cleaned on request."""
+
+    def __init__(
+        self, places: Sequence[SecretPlace], data: Path, keep: Collection[str], session: str | None = None
+    ) -> None:
+        self._places, self._session, self._data = places, session, data
+        self._fingerprints, self._keep = Fingerprints(data), keep
         self.unread: list[tuple[str, str]] = []
 
     def findings(self) -> Iterator[tuple[SecretPlace, tuple[SecretFinding, ...]]]:
-        """The copies with secrets; each file once."""
-        seen: set[Path] = set()
-        for place in copies(self._data, self._session.home, self._session.id):
-            if place.path in seen:
-                continue
-            seen.add(place.path)
+        """The copies with secrets."""
+        for place in self._places:
             scanned = scan_place(place, self._fingerprints.key)
             if scanned.problem is not None:
                 self.unread.append((str(place.path), scanned.problem))
@@ -365,7 +488,7 @@ class _CopyCleaner:
                     for name in manifest.objects()
                     if (path := archive.objects.path(name)) in places
                 }
-                if dirty and manifest.session == self._session.id:
+                if dirty and self._session in (None, manifest.session):
                     archive.rewrite(manifest, dirty, self._text(manifest.title))
             for name in archive.unused():
                 if archive.objects.path(name) in places:
@@ -385,7 +508,7 @@ class _CopyCleaner:
     def _clean_quarantine(self, places: list[SecretPlace]) -> None:
         if places:
             root = self._data / "quarantine"
-            plan = ChangePlan("redact", self._session.id, root)
+            plan = ChangePlan("redact", self._session or _ALL, root)
             for place in places:
                 seen = FileState.at(place.path)
                 plan.replace(place.path, self._content(place), expected=seen, mtime_ns=seen.mtime_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from recollect.ask.homes import Homes
 from recollect.ask.secrets import scan as scan_service
-from recollect.ask.secrets.scan import SecretFinding, SecretScan
+from recollect.ask.secrets.scan import FoundSecret, SecretFinding, SecretScan, by_secret
 from recollect.ask.sessions.home_guard import kept_by_its_client
 from recollect.ask.sessions.session import Session
 from recollect.change import redact as redact_service
@@ -27,12 +28,13 @@ from recollect.cli.terminal.options import (
     own_cache,
     own_data,
     say_end,
+    shell_word,
     with_apply,
 )
 from recollect.cli.terminal.rows import print_data
 from recollect.cli.terminal.sessions import open_home
 from recollect.cli.terminal.text import counted, padded, size, visible
-from recollect.errors import UsageError
+from recollect.errors import NotFound, UsageError
 from recollect.model.lines.ids import command_name, short_id
 from recollect.store.changes.journal import Change
 
@@ -42,7 +44,7 @@ _UNREADABLE = 4  # as for check
 
 def add_scan_options(parser: ArgumentParser) -> None:
     add_session(parser, "*")
-    flag(parser, "--everywhere", "also archive, trash, undo, quarantine and left-over files")
+    flag(parser, "-v", "--verbose", "each place: file, line and field")
     parser.add_argument(
         "-n", "--limit", type=int, metavar="N", help=f"show at most N (default {_SHOWN}; 0: all)"
     )
@@ -56,13 +58,7 @@ def run_scan(options: Namespace) -> int:
     chosen = [home.session(name) for name in options.sessions] or None
     start = time.monotonic()
     with output.progress_bar("looking for secrets") as progress:
-        found = scan_service.scan(
-            home,
-            chosen,
-            data=own_data(options),
-            everywhere=options.everywhere,
-            progress=progress,
-        )
+        found = scan_service.scan(home, chosen, data=own_data(options), everywhere=True, progress=progress)
     seconds = time.monotonic() - start
     if not print_data(options, _scanned(found, seconds), found.findings):
         _tell_scan(options, found, seconds)
@@ -86,7 +82,12 @@ def _scanned(found: SecretScan, seconds: float) -> dict[str, object]:
         "ignored": found.ignored,
         "unreadable": len(found.problems),
     }
-    return {"findings": found.findings, "summary": summary, "problems": _unread(found.problems)}
+    return {
+        "secrets": by_secret(found.findings),
+        "findings": found.findings,
+        "summary": summary,
+        "problems": _unread(found.problems),
+    }
 
 
 def _of_other_agents(home: Homes, found: SecretScan) -> Iterator[str]:
@@ -98,36 +99,56 @@ def _of_other_agents(home: Homes, found: SecretScan) -> Iterator[str]:
 
 
 def _tell_scan(options: Namespace, found: SecretScan, seconds: float) -> None:
-    limit = _SHOWN if options.limit is None else options.limit or len(found.findings)
-    for path, rows in groupby(found.findings[:limit], key=lambda one: one.path):
-        output.say(visible(path), "bold")
-        for one in rows:
-            output.say(f"  {_row(one)}")
-    if len(found.findings) > limit:
-        output.say(f"… and {len(found.findings) - limit:,} more: --limit 0 shows all", "dim")
+    secrets = by_secret(found.findings)
+    shown = len(_tell_places(options, found) if options.verbose else _tell_secrets(options, secrets))
+    rest = len(found.findings if options.verbose else secrets) - shown
+    if rest:
+        output.say(f"… and {rest:,} more: --limit 0 shows all", "dim")
     rate = found.bytes / max(seconds, 1e-9)
     looked = f"{counted(found.files, 'file')}, {size(found.bytes)}, {size(int(rate))}/s"
     ignored = f"; {found.ignored:,} on the allow list" if found.ignored else ""
     if found.problems:
         unread = counted(len(found.problems), "path")
         output.say(f"Incomplete: {unread} could not be read", "red")
-    if not found.findings:
+    if not secrets:
         read = " in what could be read" if found.problems else ""
         output.say(f"No secrets found{read} ({looked}){ignored}")
         return
-    many = f"{counted(found.secrets, 'secret')} in {counted(len(found.findings), 'place')}"
+    many = f"{counted(len(secrets), 'secret')} in {counted(len(found.findings), 'place')}"
     output.say(output.styled(many, "red") + f" ({looked}){ignored}")
-    redactable = (one for one in found.findings if one.session and one.role in _REDACTABLE)
-    sessions = [name for one in redactable if (name := command_name(one.session or "", ""))]
-    if sessions:
-        first = Counter(sessions).most_common(1)[0][0]
-        output.say(f"Remove them from a session with: {command(options, 'secrets', 'remove', first)}")
+    output.say(
+        f"Remove one everywhere with: {command(options, 'secrets', 'remove', secrets[0].fingerprint)}"
+        " (or --all; -v lists each place)"
+    )
     output.say("Also revoke them at the service that issued them: they were stored on disk in clear text.")
 
 
-_REDACTABLE = frozenset(
-    {"log", "agent", "tool-result", "file-backup", "history", "paste", "task", "todo", "title"}
-)
+def _first(options: Namespace, count: int) -> int:
+    return _SHOWN if options.limit is None else options.limit or count
+
+
+def _tell_secrets(options: Namespace, secrets: Sequence[FoundSecret]) -> Sequence[FoundSecret]:
+    shown = secrets[: _first(options, len(secrets))]
+    for one in shown:
+        output.say(_secret_row(one))
+    return shown
+
+
+def _secret_row(one: FoundSecret) -> str:
+    names = ", ".join(short_id(name) for name in one.sessions[:3])
+    names += ", …" if len(one.sessions) > 3 else ""
+    places = [f"{counted(len(one.sessions), 'session')} ({names})"] if one.sessions else []
+    places += [name if count == 1 else f"{name} ({count:,})" for name, count in one.places.items()]
+    return f"{output.styled(padded(one.kind, 24), 'yellow')} {one.fingerprint}  {visible(', '.join(places))}"
+
+
+def _tell_places(options: Namespace, found: SecretScan) -> Sequence[SecretFinding]:
+    shown = found.findings[: _first(options, len(found.findings))]
+    for path, rows in groupby(shown, key=lambda one: one.path):
+        output.say(visible(path), "bold")
+        for one in rows:
+            output.say(f"  {_row(one)}")
+    return shown
 
 
 def _row(one: SecretFinding) -> str:
@@ -138,16 +159,28 @@ def _row(one: SecretFinding) -> str:
 
 
 def add_redact_options(parser: ArgumentParser) -> None:
-    add_session(parser)
-    flag(parser, "--everywhere", "also clean archive, trash, undo and quarantine, for good")
+    about = "fingerprint of a secret, or one session"
+    parser.add_argument("names", metavar="FINGERPRINT", nargs="*", help=about)
+    flag(parser, "--all", "every secret")
+    flag(parser, "--everywhere", "of a session: also clean archive, trash, undo and quarantine, for good")
     add_apply(parser)
 
 
 def run_redact(options: Namespace) -> int:
+    if bool(options.names) == options.all:
+        raise UsageError(
+            "secrets remove: --all takes no other name"
+            if options.all
+            else "secrets remove: nothing was named",
+            hint="`recollect secrets` lists them; for example: recollect secrets remove 30877f57",
+        )
     data = own_data(options)
     if options.apply:
         undo.recovered(data)  # a killed redaction has put marks into some files, and takes them out again
-    session = open_home(options.homes).own_session(options.session)
+    home = open_home(options.homes)
+    session = _named_session(home, options.names)
+    if session is None:
+        return _by_secret(options, home, data)
     if options.everywhere:
         return _everywhere(options, session, data)
     applied: Change | None = None
@@ -162,6 +195,84 @@ def run_redact(options: Namespace) -> int:
     for note in plan.notes:
         output.note(visible(note))
     return _status(plan.unread, plan.left if options.apply else ())
+
+
+_FINGERPRINT = re.compile(r"(?:[a-z0-9-]+:)?([0-9a-f]{8})")
+
+
+def _named_session(home: Homes, names: Sequence[str]) -> Session | None:
+    """The session that is named; None where secrets are. A word that may be both is the session whose id begins so."""
+    are_secrets = [_FINGERPRINT.fullmatch(name) is not None for name in names]
+    if len(names) != 1:
+        if not all(are_secrets):
+            wrong = names[are_secrets.index(False)]
+            raise UsageError(
+                f"secrets remove {shell_word(wrong)}: not a fingerprint",
+                hint="name several secrets, or one session",
+            )
+        return None
+    if not are_secrets[0]:
+        return home.own_session(names[0])
+    try:
+        session = home.own_session(names[0])
+    except NotFound:
+        return None
+    return session if session.id.startswith(names[0]) else None
+
+
+def _by_secret(options: Namespace, home: Homes, data: Path) -> int:
+    matches = (_FINGERPRINT.fullmatch(name) for name in options.names)
+    chosen = frozenset(matched[1] for matched in matches if matched is not None)
+    if options.apply:
+        plan = redact_service.remove_secrets(home, chosen, data, own_cache(options))
+    else:
+        plan = redact_service.planned_secrets(home, chosen, data)
+    secrets = by_secret((*plan.findings, *(one for copy in plan.copies for one in copy.findings), *plan.left))
+    if missing := chosen - {one.fingerprint for one in secrets}:
+        _status(plan.unread, ())
+        raise NotFound(
+            f"secret {', '.join(sorted(missing))}: not found in any session or copy",
+            hint="`recollect secrets` lists what there is",
+        )
+    if options.json:
+        document = _document(options, plan, None)
+        output.print_json(
+            {
+                **document,
+                "applied": options.apply,
+                "copies": _counted(plan.copies),
+                "secrets": secrets,
+            }
+        )
+    else:
+        _tell_by_secret(options, plan, secrets)
+    for note in plan.notes:
+        output.note(visible(note))
+    return _status(plan.unread, plan.left if options.apply else ())
+
+
+def _tell_by_secret(options: Namespace, plan: RedactionPlan, secrets: Sequence[FoundSecret]) -> None:
+    read = " in what could be read" if plan.unread else ""
+    if not secrets:
+        output.say(f"No secrets found{read}: nothing to do")
+        return
+    files = [*plan.files, *plan.copies]
+    if files:
+        verb = "Removed" if options.apply else "Would remove"
+        output.say(f"{verb} {counted(len(secrets), 'secret')} from {counted(len(files), 'file')}, for good:")
+        for one in secrets:
+            output.say(f"  {_secret_row(one)}")
+    _tell_left(options, plan.left)
+    if not files:
+        return
+    if not options.apply:
+        output.say("This cannot be undone, nor can changes whose originals hold them (undo data).")
+        words = ["--all"] if options.all else options.names
+        say_end(options, command(options, "secrets", "remove", *words, "--apply"), "")
+    elif not plan.left:
+        output.say(
+            f"Searched everything again: none is left{read}. The next question builds the index again."
+        )
 
 
 def _everywhere(options: Namespace, session: Session, data: Path) -> int:
@@ -190,7 +301,7 @@ def _status(unread: Sequence[tuple[str, str]], left: Sequence[SecretFinding]) ->
 
 def _tell_everywhere(options: Namespace, plan: RedactionPlan, session: str) -> None:
     verb = "Removed" if options.apply else "Would remove"
-    name = output.styled(visible(short_id(plan.session)), "cyan")
+    name = output.styled(visible(short_id(plan.session or "")), "cyan")
     read = " that could be read" if plan.unread else ""
     if not plan.files and not plan.copies and not plan.left:
         output.say(f"No secrets found in {name} or in copies of it{read}: nothing to do")
@@ -246,7 +357,7 @@ def _unread(unread: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def _tell_redact(options: Namespace, plan: RedactionPlan, applied: Change | None, session: str) -> None:
-    name = output.styled(visible(short_id(plan.session)), "cyan")
+    name = output.styled(visible(short_id(plan.session or "")), "cyan")
     if not plan.files and not plan.left:
         read = " in what could be read of" if plan.unread else " in"
         output.say(f"No secrets found{read} {name}: nothing to do")

@@ -138,12 +138,12 @@ def test_the_command_says_what_it_did(home: Path, data: Path, capsys: pytest.Cap
     """A plan, then the removal; a scan of everything afterwards is clean."""
     options = ["--home", str(home), "--data", str(data)]
     capsys.readouterr()
-    assert 1 == main([*options, "secrets", ONE, "--everywhere"])
+    assert 1 == main([*options, "secrets", ONE])
     assert 0 == main([*options, "secrets", "remove", ONE, "--everywhere"])
     planned = capsys.readouterr().out
     assert 0 == main([*options, "secrets", "remove", ONE, "--everywhere", "--apply"])
     done = capsys.readouterr().out
-    assert 0 == main([*options, "secrets", ONE, "--everywhere"])
+    assert 0 == main([*options, "secrets", ONE])
 
     assert "cannot be undone" in planned
     assert all(f"({role}," in planned for role in ROLES)

@@ -21,6 +21,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from recollect.agents.mirror import dialect_of
 from recollect.ask.archive import plan_files
 from recollect.ask.sessions.session import Session
 from recollect.errors import DamagedData, InvalidId, NotFound, RecollectError
@@ -33,6 +34,8 @@ from recollect.store.home import ClaudeHome
 from recollect.store.home_walk import scan_logs
 from recollect.store.prompt_history import prompts
 from recollect.store.trash import Trash
+from recollect.system.locations import agent_of, client_home
+from recollect.system.paths import CLAUDE
 from recollect.system.peek import ReadProblems, is_directory, list_directory, open_regular, regular_file
 
 PlaceShape = Literal["lines", "document", "text"]
@@ -239,6 +242,19 @@ def copies(data: Path, home: ClaudeHome, session: str | None = None) -> Iterator
     yield from _kept_for_undo(data, session)
     yield from _quarantined(data, session)
     yield from _left_over(home)
+
+
+def client_files(home: ClaudeHome) -> Iterator[SecretPlace]:
+    """The files of another agent that a mirror follows: searched, and never written."""
+    agent, source = agent_of(str(home.root)), Path(client_home(str(home.root)))
+    if agent == CLAUDE or source == home.root:
+        return
+    for unit in dialect_of(agent).units(source):
+        log = unit.path.with_name(unit.path.name + "-wal")  # what a database has not taken over yet
+        for path in sorted(unit.path.rglob("*.json")) if unit.path.is_dir() else (unit.path, log):
+            if path.is_file():
+                shape: PlaceShape = "document" if path.suffix == ".json" else _copy_shape(path.name)
+                yield SecretPlace(path, "client", shape, path.stat().st_size)
 
 
 def _archived(data: Path, session: str | None) -> Iterator[SecretPlace]:

@@ -7,7 +7,8 @@ much to read. Secrets on the allow list (``store.own_settings``) are counted and
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from recollect.ask.homes import Homes
-from recollect.ask.secrets.places import HomePlaces, SecretPlace, copies, distinct
+from recollect.ask.secrets.places import HomePlaces, SecretPlace, client_files, copies, distinct
 from recollect.ask.secrets.redactor import Fingerprints
 from recollect.ask.sessions.session import Session
 from recollect.errors import NotFound, StorageError
@@ -74,7 +75,48 @@ class SecretScan(Struct, frozen=True):
     @property
     def secrets(self) -> int:
         """How many different secrets."""
-        return len({(one.kind, one.fingerprint) for one in self.findings})
+        return len({one.fingerprint for one in self.findings})
+
+
+class FoundSecret(Struct, frozen=True):
+    """One secret: the sessions whose own files have it, and how often each other kind of place does."""
+
+    kind: str
+    fingerprint: str
+    sessions: list[str]
+    places: dict[str, int]
+
+
+_PLACES = {
+    "history": "prompt history",
+    "paste": "prompt history",
+    "archive": "archive",
+    "trash": "trash",
+    "undo": "undo data",
+    "quarantine": "quarantine",
+    "left-over": "left-over files",
+    "settings": "settings",
+    "config": "settings",
+    "shell": "shell snapshots",
+    "memory": "notes",
+    "plan": "plans",
+    "client": "other agents' own files",
+}
+
+
+def by_secret(findings: Iterable[SecretFinding]) -> list[FoundSecret]:
+    """Findings by what was found; equal fingerprints are one secret, whatever its kind was taken for."""
+    found: dict[str, list[SecretFinding]] = {}
+    for finding in findings:
+        found.setdefault(finding.fingerprint, []).append(finding)
+    result = []
+    for digits, same in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+        own = [one.session for one in same if one.role not in _PLACES and one.session is not None]
+        rest = (one for one in same if one.role in _PLACES or one.session is None)
+        places = Counter(_PLACES.get(one.role, "files of no session") for one in rest)
+        kind = Counter(one.kind for one in same).most_common(1)[0][0]
+        result.append(FoundSecret(kind, digits, list(dict.fromkeys(own)), dict(places)))
+    return result
 
 
 def scan(
@@ -143,6 +185,7 @@ def _copies(home: Homes, sessions: Sequence[Session] | None, data: Path) -> Iter
     if sessions is None:
         for one in home.homes:
             yield from copies(data, one)
+            yield from client_files(one)
     else:
         for session in sessions:
             yield from copies(data, session.home, session.id)
