@@ -30,7 +30,7 @@ class Added(NamedTuple):
 
     agent: str
     home: str
-    files: dict[str, list[Record] | Record]  # of a database the rows of each table
+    files: dict[str, list[Any] | Record]  # of a database the rows of each table
     counted: tuple[int, int, int]  # prompts, answers, calls
     tokens: tuple[int, int, int, int] | None
     title: str
@@ -187,6 +187,81 @@ def _iflow() -> list[Record]:
     ]
 
 
+def _continue() -> Record:
+    """A context beside the prompt, a thought, an edit with its result, and the total of all calls."""
+    arguments = {"filepath": "a.py", "old_string": "one", "new_string": "two"}
+    call = {"id": "c1", "function": {"name": "single_find_and_replace", "arguments": json.dumps(arguments)}}
+    done = {
+        "toolCallId": "c1",
+        "toolCall": call,
+        "status": "done",
+        "output": [{"name": "Edit", "content": "ok"}],
+    }
+    used = {"promptTokens": 15, "completionTokens": 5}
+    history: list[Record] = [
+        {
+            "message": {"role": "user", "content": "Paint the door"},
+            "contextItems": [{"name": "a.py", "content": "one"}],
+        },
+        {
+            "message": {
+                "role": "assistant",
+                "content": "",
+                "toolCalls": [call],
+                "usage": {"promptTokens": 9},
+            },
+            "reasoning": {"text": "Which door?"},
+            "toolCallStates": [done],
+        },
+        {"message": {"role": "tool", "toolCallId": "c1", "content": "ok"}},
+        {
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "Done"}]},
+            "promptLogs": [{"modelTitle": "M"}],
+        },
+    ]
+    details = {"promptTokensDetails": {"cachedTokens": 3, "cacheWriteTokens": 2}}
+    about = {"sessionId": SESSION, "title": "Doors", "workspaceDirectory": "file:///srv/app"}
+    return {**about, "history": history, "usage": used | details}
+
+
+def _amp() -> Record:
+    """An edit with its result, and a call in the ledger that made a title."""
+    given = {"path": "/srv/app/a.py", "old_str": "one", "new_str": "two"}
+    used = {
+        "model": "m",
+        "inputTokens": 8,
+        "outputTokens": 4,
+        "cacheReadInputTokens": 3,
+        "cacheCreationInputTokens": 2,
+    }
+    call = {"type": "tool_use", "id": "c1", "name": "edit_file", "input": given}
+    done = {"type": "tool_result", "toolUseID": "c1", "run": {"status": "done", "result": {"diff": ""}}}
+    said: list[Record] = [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "Paint the door"}],
+            "meta": {"sentAt": 1_794_819_601_000},
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "I will"}, call], "usage": used},
+        {"role": "user", "content": [done]},
+    ]
+    title = {
+        "id": "e2",
+        "operationType": "title-generation",
+        "model": "m",
+        "tokens": {"input": 2, "output": 1},
+    }
+    answer = {"id": "e1", "operationType": "inference", "toMessageId": 1, "timestamp": f"{_NOW}5.000Z"}
+    return {
+        "id": f"T-{SESSION}",
+        "title": "Doors",
+        "created": 1_794_819_600_000,
+        "env": {"initial": {"trees": [{"uri": "file:///srv/app"}]}},
+        "messages": [one | {"messageId": n} for n, one in enumerate(said)],
+        "usageLedger": {"events": [answer, title]},
+    }
+
+
 _OF_APP = hashlib.md5(b"/srv/app", usedforsecurity=False).hexdigest()
 
 ADDED = [
@@ -317,6 +392,26 @@ ADDED = [
         resume=("kimi", "--session", SESSION),
     ),
     Added(
+        "continue",
+        ".continue",
+        {
+            "sessions/sessions.json": [[{"sessionId": SESSION, "dateCreated": "1794819600000"}]],
+            f"sessions/{SESSION}.json": _continue(),
+        },
+        (1, 1, 1),
+        (10, 3, 2, 5),
+        "Doors",
+    ),
+    Added(
+        "amp",
+        "xdg-data/amp",
+        {f"threads/T-{SESSION}.json": _amp()},
+        (1, 1, 1),
+        (10, 3, 2, 5),
+        "Doors",
+        resume=("amp", "threads", "continue", f"T-{SESSION}"),
+    ),
+    Added(
         "iflow",
         ".iflow",
         {f"projects/-srv-app/session-{SESSION}.jsonl": _iflow()},
@@ -423,3 +518,26 @@ def test_a_total_that_grows_is_counted_by_what_it_grew(own_home: Path, tmp_path:
     logs = [json.loads(line) for log in mirror.root.rglob("*.jsonl") for line in log.read_text().splitlines()]
     calls = [line["message"]["usage"]["input_tokens"] for line in logs if line["type"] == "foreign-usage"]
     assert calls == [10, 15, 4]
+
+
+def test_a_document_that_is_rewritten_counts_its_last_total_once(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Continue: the session began when its list says so; a prompt that was edited begins a branch."""
+    (own_home / ".claude" / "projects").mkdir(parents=True)
+    path = own_home / f".continue/sessions/{SESSION}.json"
+    path.parent.mkdir(parents=True)
+    rows = [{"sessionId": SESSION, "dateCreated": "1794819600000"}]
+    path.with_name("sessions.json").write_text(json.dumps(rows))
+    document = _continue()
+    for prompt, total in (("Paint the door", 5), ("Paint the door", 50), ("Paint the wall", 70)):
+        document["history"][0]["message"]["content"] = prompt
+        document["usage"]["completionTokens"] = total
+        path.write_text(json.dumps(document))
+        (listed,) = _asked(capsys, "list", "--agent", "continue")["sessions"]
+        assert listed["output_tokens"] == total
+        assert listed["first_at"].startswith("2026-11-16T09:00:00")
+    assert main(["show", SESSION]) == 0
+    conversation = capsys.readouterr().out
+    assert "Paint the wall" in conversation
+    assert "Paint the door" not in conversation

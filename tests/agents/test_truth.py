@@ -26,6 +26,8 @@ HOMES = {
     "droid": ".factory",
     "kimi": ".kimi",
     "iflow": ".iflow",
+    "continue": ".continue",
+    "amp": ".local/share/amp",
 }
 # A session that was put away goes by the name that it had.
 PUT_AWAY = re.compile(r"\.(deleted|reset)\.[^/]*$")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -33,7 +34,8 @@ _SECONDS_END = 100_000_000_000
 class Begun(Struct, frozen=True, kw_only=True):
     """Which session a file is. ``owner``: the session whose sub-agent it is. ``key``: what stands for an unknown directory.
 
-    ``meta``: what is known of a sub-agent, in the names of Claude's own files of that kind.
+    ``meta``: what is known of a sub-agent, in the names of Claude's own files of that kind. ``at``: when it began, where its
+    records have no times; ``memory["changed"]`` is then when the file was seen.
     """
 
     session: str
@@ -41,6 +43,7 @@ class Begun(Struct, frozen=True, kw_only=True):
     owner: str | None = None
     key: str = ""
     meta: dict[str, object] = {}
+    at: str | None = None
 
     @property
     def name(self) -> str:
@@ -114,9 +117,10 @@ class LineDialect:
         )
         if begun.owner is not None and begun.meta:
             into.note_agent(place, begun.meta)
-        state.name, state.memory = begun.name, {}
+        seen = entry.moment(changed)
+        state.name, state.memory = begun.name, {} if begun.at is None else {"changed": seen}
         state.voice = Voice(session=place.session, agent=place.agent, seed=begun.name, cwd=begun.cwd)
-        state.voice.at = entry.moment(changed)
+        state.voice.at = begun.at or seen
 
     def _log(self, state: Talk, into: AgentMirror) -> str:
         place = into.placed(state.name)
@@ -277,6 +281,14 @@ def decoded(row: Fields, *names: str) -> Fields:
     texts = {name: row[name] for name in names if isinstance(row.get(name), str)}
     values = {name: parsed(text.encode()) for name, text in texts.items()}
     return row | {name: value for name, value in values.items() if value is not None}
+
+
+def local_path(place: str) -> str:
+    """A path, or what a ``file:`` URI names."""
+    if not place.startswith("file:"):
+        return place
+    path = unquote(urlsplit(place).path)
+    return path[1:] if path[2:3] == ":" else path
 
 
 def unknown(kind: object, state: Talk) -> list[LineFields]:

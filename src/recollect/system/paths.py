@@ -58,7 +58,7 @@ class Agent:
     client's command, before the id of a session; ``ids`` is the form of those that the client gives, as a pattern.
     ``store`` is the variable that leads to a database elsewhere, ``plan`` the tool that writes a todo list and its argument.
     ``left_out`` is what the client keeps beside the records of a session, and recollect does not. ``like`` is another agent whose module
-    reads these files too. ``resume`` is empty where no command goes on with a session.
+    reads these files too, or that module. ``resume`` is empty where no command goes on with a session.
     ``also`` are more such homes, as patterns below the user's directory. ``registry`` is a file of the usual home: it lists projects, each with a home of its own.
     """
 
@@ -192,6 +192,20 @@ AGENTS = {
         variable="KIMI_SHARE_DIR",
         plan=("settodolist", "todos"),
         left_out="context.jsonl, state.json and what sub-agents have of their own",
+    ),
+    "continue": Agent(
+        (".continue",),
+        ("sessions/sessions.json",),
+        (),
+        variable="CONTINUE_GLOBAL_DIR",
+        like="continue_sessions",
+    ),
+    "amp": Agent(
+        ("@", "amp"),
+        ("threads/T-*",),
+        ("amp", "threads", "continue"),
+        ids=f"T-{_UUID}",
+        plan=("todo_write", "todos"),
     ),
     "iflow": Agent(
         (".iflow",),
