@@ -264,7 +264,130 @@ def _amp() -> Record:
 
 _OF_APP = hashlib.md5(b"/srv/app", usedforsecurity=False).hexdigest()
 
+
+def _cline() -> dict[str, list[Record] | Record]:
+    """A task with a call in the text, a request that was cut, and a later prompt; the documents are one line each."""
+    edit = "<path>a.py</path>\n<diff>\n------- SEARCH\none\n=======\ntwo\n+++++++ REPLACE\n</diff>"
+    about = "<environment_details>\n# Current Working Directory (/srv/app) Files\n</environment_details>"
+    used = {"tokensIn": 10, "tokensOut": 5, "cacheReads": 3, "cacheWrites": 2}
+    seen = [
+        ("text", "Paint the door"),
+        ("api_req_started", json.dumps(used)),
+        ("text", "I will"),
+        ("tool", "{}"),
+        ("user_feedback", "And the wall"),
+        ("api_req_started", json.dumps({"cancelReason": "user_cancelled"})),
+        ("completion_result", "Done"),
+    ]
+    sent = [
+        {"role": "user", "content": [{"type": "text", "text": about}]},
+        {"role": "assistant", "content": f"<replace_in_file>\n{edit}\n</replace_in_file>"},
+        {"role": "user", "content": [{"type": "text", "text": "saved"}, {"type": "text", "text": about}]},
+    ]
+    messages = [
+        {"ts": 1_794_000_000_000 + n, "type": "say", "say": say, "text": text}
+        for n, (say, text) in enumerate(seen)
+    ]
+    place = "tasks/1794000000000"
+    return {f"{place}/ui_messages.json": {"": messages}, f"{place}/api_conversation_history.json": {"": sent}}
+
+
+def _grok() -> list[Record]:
+    """Answers in pieces, an edit, and what the prompt used."""
+    text = {"content": {"type": "text", "text": "I "}}
+    edit = {"file_path": "a.py", "old_string": "one", "new_string": "two"}
+    diff = {"type": "diff", "path": "/srv/app/a.py", "oldText": "one", "newText": "two"}
+    counts = {"inputTokens": 15, "cachedReadTokens": 3, "cacheCreationTokens": 2, "outputTokens": 5}
+    updates: list[Record] = [
+        {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "Paint the door"}},
+        {"sessionUpdate": "agent_message_chunk", **text},
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "will"}},
+        {"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "search_replace", "rawInput": edit},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed", "content": [diff]},
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Done"}},
+        {
+            "sessionUpdate": "turn_completed",
+            "prompt_id": "p0",
+            "usage": {**counts, "modelUsage": {"m": counts}},
+        },
+    ]
+    return [
+        {"timestamp": 1_794_000_000 + n, "method": "session/update", "params": {"update": update}}
+        for n, update in enumerate(updates)
+    ]
+
+
+def _antigravity() -> list[Record]:
+    """An edit whose result has no id, and what the client adds to a prompt."""
+    edit = {
+        "TargetFile": "/srv/app/a.py",
+        "TargetContent": "one",
+        "ReplacementContent": "two",
+        "StartLine": 1,
+    }
+    typed = "<USER_REQUEST>\nPaint the door\n</USER_REQUEST>\n<ADDITIONAL_METADATA>x</ADDITIONAL_METADATA>"
+    calls = [
+        {"name": "run_command", "args": {"CommandLine": "ls", "Cwd": "/srv/app", "WaitMsBeforeAsync": 1}},
+        {"name": "replace_file_content", "args": edit},
+    ]
+    steps: list[Record] = [
+        {"source": "USER_EXPLICIT", "type": "USER_INPUT", "content": typed},
+        {"source": "SYSTEM", "type": "CONVERSATION_HISTORY"},
+        {"source": "MODEL", "type": "PLANNER_RESPONSE", "content": "I will", "tool_calls": calls},
+        {"source": "MODEL", "type": "RUN_COMMAND", "content": "a.py"},
+        {"source": "MODEL", "type": "CODE_ACTION", "content": "saved"},
+        {"source": "MODEL", "type": "PLANNER_RESPONSE", "content": "Done", "thinking": "It dries"},
+    ]
+    return [
+        {"step_index": n, "status": "DONE", "created_at": f"{_NOW}{n}Z", **step}
+        for n, step in enumerate(steps)
+    ]
+
+
 ADDED = [
+    Added(
+        "cline",
+        ".config/VSCodium/User/globalStorage/saoudrizwan.claude-dev",
+        _cline(),
+        (2, 2, 1),
+        (10, 3, 2, 5),
+        "Paint the door",
+    ),
+    Added(
+        "roo",
+        ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline",
+        _cline(),
+        (2, 2, 1),
+        (10, 3, 2, 5),
+        "Paint the door",
+    ),
+    Added(
+        "grok",
+        ".grok",
+        {
+            f"sessions/%2Fsrv%2Fapp/{SESSION}/updates.jsonl": _grok(),
+            f"sessions/%2Fsrv%2Fapp/{SESSION}/summary.json": {
+                "info": {"id": SESSION, "cwd": "/srv/app"},
+                "generated_title": "Doors",
+            },
+        },
+        (1, 2, 1),
+        (10, 3, 2, 5),
+        "Doors",
+        resume=("grok", "--resume", SESSION),
+    ),
+    Added(
+        "antigravity",
+        ".gemini/antigravity-ide",
+        {
+            f"brain/{SESSION}/.system_generated/logs/transcript_full.jsonl": _antigravity(),
+            f"brain/{SESSION}/.system_generated/logs/transcript.jsonl": _antigravity()[:2],
+        },
+        (1, 2, 2),
+        None,
+        "Paint the door",
+        resume=("agy", "--conversation", SESSION),
+    ),
     Added(
         "hermes",
         ".hermes",
@@ -450,7 +573,7 @@ def added(request: pytest.FixtureRequest, own_home: Path) -> Added:
             assert isinstance(said, dict)
             _fill(path, said)
             continue
-        lines = said if isinstance(said, list) else [said]
+        lines = said if isinstance(said, list) else [said.get("", said)]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return given
 

@@ -82,14 +82,14 @@ class LineDialect:
 
     def mirror(self, unit: Unit, state: Talk, into: AgentMirror) -> None:
         """Translate what a file has gained."""
-        raws, is_restarted, _ = new_lines(unit, state.growth)
-        records = [fitted(parsed(raw), self._shape) for raw in raws]
+        read, is_restarted = self._read(unit, state)
+        records = [fitted(value, self._shape) for _, value in read]
         if not records:
             return
         if not state.name or is_restarted:
             self._start(state, self._begin(unit, records[0].fields), unit.stamp[1] / 1e6, into)
         lines: list[LineFields] = []
-        for raw, (fields, odd) in zip(raws, records, strict=True):
+        for (raw, _), (fields, odd) in zip(read, records, strict=True):
             lines += entry.with_original(self._translated(fields, odd, state, into.agent), raw)
         origin = (unit.source, state.growth.generation)
         said: dict[str | None, list[LineFields]] = {state.voice.agent: []}
@@ -100,6 +100,11 @@ class LineDialect:
             if agent != voice.agent:
                 log, voice = self._aside(str(agent), state, into)
             into.append_read(log, theirs, origin, voice, is_restarted=is_restarted)
+
+    def _read(self, unit: Unit, state: Talk) -> tuple[list[tuple[bytes, object]], bool]:
+        """The new records with their bytes, and whether they are those of another file."""
+        raws, is_restarted, _ = new_lines(unit, state.growth)
+        return [(raw, parsed(raw)) for raw in raws], is_restarted
 
     def _aside(self, agent: str, state: Talk, into: AgentMirror) -> tuple[str, Voice]:
         """The log of a sub-agent whose records stand in that of its session; ``memory["agents"]`` has its ``meta``."""
@@ -193,7 +198,7 @@ class DocumentDialect(StoreDialect):
     def mirror(self, unit: Unit, state: Talk, into: AgentMirror) -> None:
         """Translate a document that changed."""
         for data in whole_document(unit, state.growth):
-            parts = [part for part in self._records(parsed(data)) if isinstance(part, dict)]
+            parts = [part for part in self._parts(unit, parsed(data)) if isinstance(part, dict)]
             if not parts:
                 raise StorageError(
                     "read",
@@ -207,6 +212,9 @@ class DocumentDialect(StoreDialect):
                 for number, part in enumerate(parts)
             ]
             self._rewrite(unit, state, begun, records, into)
+
+    def _parts(self, unit: Unit, document: object) -> list[Fields]:
+        return self._records(document)
 
 
 class Stored(UnitState, kw_only=True):

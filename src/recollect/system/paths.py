@@ -89,6 +89,17 @@ class Agent:
         return ("XDG_DATA_HOME", self.usual[1:]) if self.usual[0] == "@" else (self.variable, self.below)
 
 
+# Where editors of this kind keep what their extensions store.
+_EDITORS = (
+    *(".config/*", "Library/Application Support/*", "AppData/Roaming/*"),
+    *(
+        ".vscode-server/data",
+        ".vscode-server-insiders/data",
+        ".cursor-server/data",
+        ".local/share/code-server",
+    ),
+)
+
 # What its files mean is in the module of agents that has its name.
 AGENTS = {
     "codex": Agent(
@@ -163,6 +174,36 @@ AGENTS = {
         (),
         also=("Library/Application Support/amazon-q",),
         like="kiro",
+    ),
+    **{
+        agent: Agent(
+            (".config", "Code", "User", "globalStorage", extension),
+            (f"/{extension}/tasks", *marks),
+            (),
+            also=(*(f"{place}/User/globalStorage/{extension}" for place in _EDITORS), *more),
+            like="" if agent == "cline" else "cline",
+            left_out="checkpoints/, and what the editor keeps of a task beside its messages",
+        )
+        for agent, extension, marks, more in (
+            ("cline", "saoudrizwan.claude-dev", ("/data/tasks/*/ui_messages.json",), (".cline/data",)),
+            ("roo", "rooveterinaryinc.roo-cline", (), ()),
+            ("kilo", "kilocode.kilo-code", (), ()),
+        )
+    },
+    "grok": Agent(
+        (".grok",),
+        ("sessions/*/*/updates.jsonl",),
+        ("grok", "--resume"),
+        variable="GROK_HOME",
+        plan=("todo_write", "todos"),
+        left_out="chat_history.jsonl, signals.json, plans and files with results",
+    ),
+    "antigravity": Agent(
+        (".gemini", "antigravity"),
+        ("brain/*/.system_generated/logs",),
+        ("agy", "--conversation"),
+        also=(".gemini/antigravity-ide", ".gemini/antigravity-cli"),
+        left_out="artifacts, messages and output of commands in brain/, and the client's own store in conversations/",
     ),
     "copilot": Agent((".copilot",), ("session-state",), ("copilot", "--resume"), variable="COPILOT_HOME"),
     "pi": Agent((".pi",), ("agent/sessions",), ("pi", "--session")),
