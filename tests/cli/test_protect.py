@@ -123,9 +123,9 @@ def test_it_is_set_up_runs_in_an_empty_environment_and_goes_away(
     assert (True, "protected") == (done["applied"], done["protection"]["state"])
     assert ("5 4 * * * true", "17 * * * *") == (other, own[:10])
     assert 365 == json.loads(settings.read_text())["cleanupPeriodDays"]
-    assert "Protected last run " in first
-    assert "2 of 2 sessions archived" in first
-    assert "3 of 3 sessions archived" in then
+    assert "Protected archived " in first
+    assert "2 of 2 sessions: recollect" in first
+    assert "3 of 3 sessions: recollect" in then
     archived = answer(capsys, "protect", "list")["sessions"]
     assert third.stem in {one["id"] for one in archived}
 

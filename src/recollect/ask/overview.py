@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct, structs
 
@@ -22,8 +23,10 @@ from recollect.ask.cost.report import RecentCosts
 from recollect.ask.doctor.home_checks import WITHIN_DAYS, quick_findings
 from recollect.ask.list import ListQuery, list_sessions
 from recollect.ask.protection import ExpirySummary, Protection, expiring, read_protection
+from recollect.errors import RecollectError
 from recollect.index import catalogue
 from recollect.index.access import OpenIndex
+from recollect.index.calls import last_step
 from recollect.index.file_results import codes_of_sessions
 from recollect.index.frame import ScannedLog
 from recollect.index.refresh import unread_logs
@@ -31,7 +34,9 @@ from recollect.index.schema import SESSION
 from recollect.model.checks.rules import CODES, Finding, Severity
 from recollect.model.lines.ids import AgentId, SessionId, hint_name
 from recollect.model.session import SessionSummary
+from recollect.model.todo import TodoStatus
 from recollect.store.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
+from recollect.store.todo_files import TodoFiles
 from recollect.system.locations import HomeRoot, data_dir
 from recollect.system.paths import CLAUDE
 
@@ -74,6 +79,19 @@ class ResumeSummary(Struct, frozen=True):
     checked: int
 
 
+class UnfinishedSession(Struct, frozen=True):
+    """The newest session that nobody has open and that was left in the middle. ``ended_in`` is what its log ends with: a tool call
+    that failed, a question of the agent, a prompt without an answer; null where only todos are left."""
+
+    session: str
+    path: str
+    title: str
+    at: dt.datetime
+    ended_in: Literal["error", "question", "prompt"] | None
+    tool: str | None
+    open_todos: int
+
+
 class MachineSummary(Struct, frozen=True, kw_only=True):
     """What is here, and what needs attention. ``findings`` are about the homes; ``damage`` has those of logs."""
 
@@ -89,6 +107,7 @@ class MachineSummary(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     protection: Protection | None
     resume: ResumeSummary | None
+    unfinished: UnfinishedSession | None
 
 
 class Overview(MachineSummary, frozen=True, kw_only=True):
@@ -141,7 +160,7 @@ def overview(
     looked_after = [one.home for one in found if (_is_own(one.summary) and one.summary.agent == CLAUDE)]
     at_large = list(quick_findings(looked_after, ours, moment)) if looked_after else []
     damage = _known_damage(opened, logs)
-    shown = list_sessions(homes, opened, ListQuery(limit=newest, with_usage=False))
+    shown = list_sessions(homes, opened, ListQuery(limit=newest))
     return Overview(
         homes=tuple(one.summary for one in found),
         projects=sum(one.summary.projects for one in found),
@@ -156,7 +175,38 @@ def overview(
         findings=tuple(at_large),
         protection=read_protection(ours, own, moment) if own else None,
         resume=_resume(opened),
+        unfinished=_unfinished(opened, shown.sessions, looked_after),
     )
+
+
+def _unfinished(
+    opened: OpenIndex, sessions: Sequence[SessionSummary], homes: Sequence[ClaudeHome]
+) -> UnfinishedSession | None:
+    """Of these sessions, newest first. Todos are those that the agent keeps in files of its own."""
+    own = {str(home.root): home for home in homes}
+    for one in sessions:
+        if one.live or one.is_archive_only or one.continued_in is not None:
+            continue
+        ending = last_step(opened.database, one.path)
+        todos = _open_todos(own[one.home], one.id) if one.home in own else 0
+        if ending is not None or todos:
+            ended_in, tool = ending or (None, None)
+            return UnfinishedSession(one.id, one.path, one.title, one.shown_at, ended_in, tool, todos)
+    return None
+
+
+def _open_todos(home: ClaudeHome, name: str) -> int:
+    session = SessionId.parse(name)
+    if session is None:
+        return 0
+    files = TodoFiles(home)
+    try:
+        states = [one.status for one in files.read(session).items] + [
+            one.status for one in files.tasks(session)
+        ]
+    except RecollectError:  # `recollect show --todos` says what is wrong with it
+        return 0
+    return sum(state in {TodoStatus.PENDING, TodoStatus.IN_PROGRESS} for state in states)
 
 
 def _resume(opened: OpenIndex) -> ResumeSummary | None:

@@ -5,25 +5,30 @@ from __future__ import annotations
 import datetime as dt
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from recollect.ask.cost.report import RECENT_DAYS, RecentCosts, recent_costs
-from recollect.ask.overview import Overview, ResumeSummary, overview, overview_document
+from recollect.ask.overview import HomeSummary, Overview, overview, overview_document
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample, without_stores
 from recollect.cli.terminal.options import add_json, command, own_cache, own_data
-from recollect.cli.terminal.output import labelled
-from recollect.cli.terminal.rows import protection_line, session_rows
-from recollect.cli.terminal.text import counted, size, visible
+from recollect.cli.terminal.output import labelled, plain_width
+from recollect.cli.terminal.rows import protection_line
+from recollect.cli.terminal.text import ago, counted, padded, session_names, shortened, size, visible, width
 from recollect.index.access import open_index
 from recollect.index.refresh import FirstNeed
-from recollect.model.budget import dollars
-from recollect.model.checks.rules import Finding, Severity
+from recollect.model.budget import PICO, dollars
+from recollect.model.checks.rules import Severity
 from recollect.model.lines.ids import command_name, short_id
+from recollect.model.session import SessionSummary
+from recollect.model.text.titles import project_name
 from recollect.system.locations import HomeRoot
 from recollect.system.paths import CLAUDE, usual_places
+
+_TITLE, _LONGEST_TITLE, _PROJECT, _KINDS = 40, 60, 20, 2
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -62,12 +67,8 @@ def run(options: Namespace) -> int:
     if is_sample:
         _explain_sample(missing)
         options.homes = [SAMPLE]  # other commands show the sample only if it is named
-    for line in _lines(answer, spent, now):
+    for line in _lines(options, answer, spent, now):
         output.say(line)
-    about, step = _next_step(options, answer)
-    output.say()
-    output.say(about, "dim")
-    output.say(f"Next: {step}", "dim")
     return 0
 
 
@@ -79,114 +80,173 @@ def _explain_sample(missing: list[HomeRoot]) -> None:
     output.say()
 
 
-def _lines(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[str]:
+# ---- what is said ----------------------------------------------------------------------------------------
+
+Sentence = tuple[str, str, str]
+"""A label, what is to be said, and the command that goes on; "" for none."""
+
+
+def _lines(options: Namespace, answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[str]:
     room = output.columns()
-    for label, style, text in _facts(answer, spent, now):
-        yield from labelled(output.styled(label, style) if label else "", text, room)
+    yield from labelled(output.styled("Home", "bold"), ", ".join(map(_home, answer.homes)), room)
+    yield from labelled(output.styled("Holds", "bold"), _holds(answer), room)
+    sentences = [*_kept(options, answer, now), *_week(options, spent)]
+    sentences += [*_broken(options, answer), *_left(options, answer)]
+    for label, text, go_on in sentences:
+        yield from _sentence(label, text, go_on, room)
+    for problem in answer.problems:
+        yield from labelled(output.styled("Problem", "yellow"), visible(problem), room)
     if answer.newest:
         yield ""
         yield output.styled("Newest sessions", "bold")
-        yield from session_rows(answer.newest, now, indent="  ")
+        yield from _newest(answer.newest, now, room)
 
 
-def _facts(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[tuple[str, str, str]]:
-    """Label, its style, and what is to be said."""
-    for home in answer.homes:
-        state = "" if home.exists else output.styled("  does not exist", "red")
-        whose = home.origin if home.agent == CLAUDE else f"{home.origin}, {home.agent}, read through a mirror"
-        yield "Home", "bold", f"{visible(str(home.source or home.path))}  ({whose}){state}"
-    archived = answer.only_archived
-    more_archived = f" ({archived:,} more only in the archive)" if archived else ""
-    holds = [
-        counted(answer.projects, "project"),
-        counted(answer.sessions, "session") + more_archived,
-        counted(answer.agents, "sub-agent"),
-        size(answer.bytes),
-    ]
-    yield "Holds", "bold", ", ".join(holds)
-    yield "Cost", "bold", _cost(spent)
-    yield "Expiry", "bold", _expiry(answer)
-    if answer.protection is not None:
-        yield "Protected", "bold", protection_line(answer.protection, now)
-    yield "Damage", "bold", _damage(answer)
-    if answer.resume is not None:
-        yield "Resume", "bold", _resume(answer.resume, answer.sessions)
-    for number, text in enumerate(_findings(answer)):
-        yield "" if number else "Findings", "bold", text
-    for problem in answer.problems:
-        yield "Problem", "yellow", visible(problem)
+def _sentence(label: str, text: str, go_on: str, room: int | None) -> Iterator[str]:
+    """On one line with its command where both fit, else the command below it."""
+    head = output.styled(label, "bold")
+    if room is None or 10 + plain_width(text) + 3 + plain_width(go_on) <= room:
+        yield from labelled(head, f"{text}: {output.styled(go_on, 'cyan')}" if go_on else text, None)
+        return
+    yield from labelled(head, text, room)
+    if go_on:
+        yield " " * 12 + output.styled(go_on, "cyan")
 
 
-def _cost(spent: RecentCosts) -> str:
+def _home(home: HomeSummary) -> str:
+    state = "" if home.exists else ", does not exist"
+    whose = home.origin if home.agent == CLAUDE else f"{home.origin}, {home.agent}, read through a mirror"
+    return f"{visible(str(home.source or home.path))} ({whose}{state})"
+
+
+def _holds(answer: Overview) -> str:
+    archived = f" ({answer.only_archived:,} more only in the archive)" if answer.only_archived else ""
+    holds = [counted(answer.projects, "project"), counted(answer.sessions, "session") + archived]
+    holds += [counted(answer.agents, "sub-agent")] if answer.agents else []
+    return ", ".join([*holds, size(answer.bytes)])
+
+
+def _kept(options: Namespace, answer: Overview, now: dt.datetime) -> Iterator[Sentence]:
+    """What is about to be lost, or that nothing is."""
+    soon, state = answer.expiring, answer.protection
+    protect = command(options, "protect", "--apply")
+    if soon.not_archived:
+        when = f"within {soon.within_days} days"
+        if soon.overdue:
+            when = f"{when}, {soon.overdue:,} at its next start"
+        text = f"Claude deletes {counted(soon.not_archived, 'session')} {when}, not protected"
+        yield "Losing", output.styled(text, "red"), protect
+    if state is None or (soon.not_archived and state.state == "off"):
+        return
+    go_on = "" if "recollect protect" in state.reason else protect  # the reason names the command
+    if state.state == "protected":
+        go_on = command(options, "protect", "list")
+    yield "Protected", protection_line(state, now), go_on
+
+
+def _week(options: Namespace, spent: RecentCosts) -> Iterator[Sentence]:
+    """What seven days cost, and on what; without any usage, nothing."""
+    report = command(options, "report")
     unknown = f"no usage recorded in {counted(spent.unrecorded_sessions, 'session')}: cost unknown"
-    if spent.today is None:
-        return unknown
-    amounts = ((spent.today, "today"), (spent.last_7_days, "in 7 days"), (spent.last_30_days, "in 30 days"))
-    parts = [f"{dollars(amount.pico)} {when}" for amount, when in amounts if amount is not None]
-    parts += [] if spent.all_time is None else [f"{dollars(spent.all_time.pico)} in all"]
     models = ", ".join(map(visible, spent.unpriced))
-    if models and spent.all_time == 0:
-        parts = [f"unknown: no price for {models}"]
-    elif models:
-        parts.append(f"without {models} (no price)")
-    if spent.unrecorded_sessions:
-        parts.append(unknown)
-    if spent.uncertain:
-        parts.append(f"{counted(spent.uncertain, 'response')} with too low counts from the client")
-    return ", ".join(parts)
-
-
-def _expiry(answer: Overview) -> str:
-    soon = answer.expiring
-    if not soon.sessions:
-        return f"no session expires within {soon.within_days} days"
-    first = f", the first on {soon.first_at:%Y-%m-%d}" if soon.first_at and not soon.overdue else ""
-    return output.styled(str(soon), "red" if soon.not_archived else "dim") + first
-
-
-def _findings(answer: Overview) -> Iterator[str]:
-    """Findings about the homes themselves, one line a kind, the worst first; damage and expiry have their own lines."""
-    kinds: dict[str, list[Finding]] = {}
-    for one in sorted(answer.findings, key=lambda one: list(Severity).index(one.severity)):
-        if not one.code.startswith("expiring"):
-            kinds.setdefault(one.code, []).append(one)
-    for code, found in kinds.items():
-        style = {Severity.ERROR: "red", Severity.WARNING: "yellow"}.get(found[0].severity, "dim")
-        more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
-        what = f"{visible(found[0].what)}, in {visible(found[0].path)}{more}"
-        yield f"{output.styled(code, style)}: {what}"
-
-
-def _resume(found: ResumeSummary, sessions: int) -> str:
-    scope = f"{found.checked:,} of {counted(sessions, 'session')} checked"
-    if not found.sessions:
-        return f"no history is lost ({scope})"
-    codes = ", ".join(f"{count:,} {code}" for code, count in sorted(found.by_code.items()))
-    lost = f"history is lost in {counted(found.sessions, 'session')}: {codes}"
-    return output.typed(f"{output.styled(lost, 'red')} ({scope}); `recollect doctor --fix` mends it")
-
-
-def _damage(answer: Overview) -> str:
-    damage = answer.damage
-    scope = f"{counted(damage.logs_checked, 'log')} read"
-    if not damage.lines:
-        return f"none ({scope})"
-    codes = ", ".join(f"{count} {code}" for code, count in sorted(damage.by_code.items()))
-    logs = counted(len(damage.logs), "log")
-    return output.styled(f"{counted(damage.lines, 'line')} in {logs}: {codes}", "red") + f" ({scope})"
-
-
-def _next_step(options: Namespace, answer: Overview) -> tuple[str, str]:
-    """What there is to do, and the command that does it."""
-    if answer.expiring.not_archived:
-        return "The client will delete sessions that are not archived.", command(
-            options, "protect", "--apply"
+    week, before = spent.last_7_days, spent.previous_7_days
+    if week is None or before is None:
+        yield "Cost", unknown, report
+        return
+    if not week.pico and not before.pico and not models and not spent.unrecorded_sessions:
+        return
+    parts = []
+    if week.pico or before.pico:
+        most = spent.top_project_usd
+        is_worth_naming = most is not None and most.pico >= PICO // 100
+        top = (
+            f", {dollars(most.pico)} of it on {_project(spent.top_project)}"
+            if most and is_worth_naming
+            else ""
         )
-    if answer.damage.lines:
-        log = answer.damage.logs[0]
-        name = command_name(short_id(log.stem), log)
-        return f"First damaged log: {visible(log.stem)}", command(options, "doctor", name)
-    if any(one.severity is not Severity.INFO for one in answer.findings):
-        return "To see and fix the findings:", command(options, "doctor")
-    more = output.typed("More: recollect search WORDS, recollect resume, recollect --help")
-    return more, command(options, "cost")
+        least = "at least " if spent.uncertain else ""
+        parts.append(f"{least}{dollars(week.pico)} in 7 days{top}; {dollars(before.pico)} in the 7 before")
+        parts += [f"without {models} (no price)"] if models else []
+    elif models:
+        parts.append(f"unknown: no price for {models}")
+    parts += [unknown] if spent.unrecorded_sessions else []
+    yield "Cost", "; ".join(parts), report
+
+
+def _project(directory: str | None) -> str:
+    return shortened(visible(project_name(directory or "", "")), _PROJECT)
+
+
+def _broken(options: Namespace, answer: Overview) -> Iterator[Sentence]:
+    """What is broken now: lines the index could not read, what the last check found in sessions that did not change since."""
+    damage, resume = answer.damage, answer.resume
+    worst = [one for one in answer.findings if one.severity is not Severity.INFO]
+    kinds = list(dict.fromkeys(one.code for one in worst if not one.code.startswith("expiring")))
+    parts = []
+    if resume is not None and resume.sessions:
+        parts.append(f"history is lost in {counted(resume.sessions, 'session')}")
+    if damage.lines:
+        parts.append(f"{counted(damage.lines, 'line')} of {counted(len(damage.logs), 'file')} cannot be read")
+    if kinds:
+        more = ", ..." if len(kinds) > _KINDS else ""
+        parts.append(f"{counted(len(kinds), 'finding')} of the home ({', '.join(kinds[:_KINDS])}{more})")
+    if parts:
+        words = ["doctor"]
+        if resume is not None and resume.sessions:
+            words += ["--fix"]
+        elif len(damage.logs) == 1 and not kinds:
+            log = damage.logs[0]
+            words += [command_name(short_id(log.stem), log)]
+        yield "Broken", output.styled("; ".join(parts), "red"), command(options, *words)
+    elif resume is not None and resume.checked < answer.sessions:
+        changed = counted(answer.sessions - resume.checked, "session")
+        yield (
+            "Health",
+            f"{changed} of {answer.sessions:,} not checked since they last changed",
+            command(options, "doctor"),
+        )
+    elif resume is not None:
+        yield (
+            "Health",
+            f"no history is lost in {counted(answer.sessions, 'session')}",
+            command(options, "doctor"),
+        )
+
+
+def _left(options: Namespace, answer: Overview) -> Iterator[Sentence]:
+    """What was left unfinished."""
+    left = answer.unfinished
+    if left is None:
+        return
+    ends = {
+        "error": f"failed {visible(left.tool or '')} call",
+        "question": "question to you",
+        "prompt": "prompt without an answer",
+    }
+    parts = [f"ended in a {ends[left.ended_in]}"] if left.ended_in is not None else []
+    parts += [f"{counted(left.open_todos, 'todo')} open"] if left.open_todos else []
+    title = shortened(visible(left.title) or "(no title)", _TITLE)
+    name = command_name(short_id(left.session), Path(left.path))
+    yield "Left", f'"{title}" {", ".join(parts)}', command(options, "resume", name)
+
+
+def _newest(sessions: Sequence[SessionSummary], now: dt.datetime, room: int | None) -> Iterator[str]:
+    """Id, age, cost, title and project; a title takes the room that is left."""
+    names, ages = session_names(one.id for one in sessions), [ago(one.shown_at, now) for one in sessions]
+    costs = [dollars(one.pico_usd) if one.pico_usd or one.cost_usd is not None else "-" for one in sessions]
+    age, cost = (max(map(width, cells)) for cells in (ages, costs))
+    tails = ["  ".join([_project(one.cwd or Path(one.path).parent.name), *_marks(one)]) for one in sessions]
+    left = _LONGEST_TITLE
+    if room is not None:
+        left = max(room - 10 - width(names[0]) - age - cost - max(map(plain_width, tails)), _PROJECT)
+    for one, name, when, spent, tail in zip(sessions, names, ages, costs, tails, strict=True):
+        title = padded(shortened(visible(one.title) or "(no title)", left), left)
+        yield "  " + "  ".join(
+            [output.styled(name, "cyan"), f"{when:>{age}}", f"{spent:>{cost}}", title, tail]
+        )
+
+
+def _marks(one: SessionSummary) -> list[str]:
+    marks = [output.styled("live", "green")] if one.live else []
+    marks += [output.styled("archived", "dim")] if one.is_archive_only else []
+    return marks + ([output.styled(one.agent, "yellow")] if one.agent and one.agent != CLAUDE else [])

@@ -9,10 +9,10 @@ the same tool in the same log had failed when this one was made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from typing import Literal, cast
 
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import CALLS_A_LINE, CallRow
+from recollect.index.frame import CALLS_A_LINE, KIND_CODES, CallRow
 from recollect.index.schema import MIRRORED
 
 OPEN, OK, FAILED = 0, 1, 2
@@ -26,7 +26,35 @@ _SHARED = (
 )
 
 
+_LAST_CALL = (
+    "SELECT calls.place, state, answer, text FROM calls JOIN names ON names.id = tool"
+    " WHERE file = ? ORDER BY place DESC LIMIT 1"
+)
+_LAST_MESSAGE = (
+    "SELECT offset, kind, EXISTS (SELECT 1 FROM typed WHERE rowid = messages.id) FROM messages"  # noqa: S608 - whole numbers
+    f" WHERE file = ? AND kind IN ({KIND_CODES['user']}, {KIND_CODES['assistant']}) ORDER BY offset DESC LIMIT 1"
+)
+_QUESTIONS = {"AskUserQuestion", "ExitPlanMode"}
 _KNOWN_CALL = "SELECT 1 FROM calls WHERE key = ? AND file = ?"
+
+
+def last_step(
+    database: IndexDatabase, path: str
+) -> tuple[Literal["error", "question", "prompt"], str | None] | None:
+    """What a log ends with, if that is a call that failed, a question or a prompt without an answer; with the tool."""
+    file = database.value("SELECT id FROM files WHERE path = ?", path)
+    messages = cast("list[tuple[int, int, int]]", database.rows(_LAST_MESSAGE, file))
+    if not messages:
+        return None
+    (end, kind, is_typed) = messages[0]
+    for place, state, answer, tool in cast(
+        "list[tuple[int, int, int | None, str]]", database.rows(_LAST_CALL, file)
+    ):
+        if state == FAILED and answer is not None and answer >= end:
+            return "error", tool
+        if state == OPEN and tool in _QUESTIONS and place // CALLS_A_LINE >= end:
+            return "question", tool
+    return ("prompt", None) if is_typed and kind == KIND_CODES["user"] else None
 
 
 class _NewCall:

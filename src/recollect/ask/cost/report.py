@@ -11,6 +11,7 @@ import datetime as dt
 import functools
 import time
 import zoneinfo
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -162,10 +163,14 @@ class RecentCosts(Struct, frozen=True):
     """Exact dollars of the last days; null where no usage was recorded; ``all_time`` also while old logs are read for the first time.
 
     What ``unpriced`` models used is in none of them; ``unrecorded_sessions`` are of other agents, in all: what they cost is unknown.
+    ``previous_7_days`` are those before ``last_7_days``; ``top_project`` is the directory that cost most in the last seven.
     """
 
     today: Usd | None
     last_7_days: Usd | None
+    previous_7_days: Usd | None
+    top_project: str | None
+    top_project_usd: Usd | None
     last_30_days: Usd | None
     all_time: Usd | None
     unpriced: tuple[str, ...]
@@ -177,16 +182,28 @@ def recent_costs(opened: OpenIndex, now: dt.datetime) -> RecentCosts:
     """Add up the last thirty days."""
     today = now.astimezone().date()
     first = dt.datetime.combine(today - dt.timedelta(days=RECENT_DAYS - 1), dt.time.min).astimezone()
-    report, whole = costs(["day"], opened=opened, since=first, now=now), costs(opened=opened, now=now)
+    report, whole = (
+        costs(["day", "project"], opened=opened, since=first, now=now),
+        costs(opened=opened, now=now),
+    )
 
-    def since(days: int) -> Usd | None:
-        start = (today - dt.timedelta(days=days - 1)).isoformat()
-        spent = (row.pico_usd for row in report.rows if start <= row.keys["day"] <= today.isoformat())
-        return None if whole.is_unknown else usd(sum(spent))
+    def rows(days: int, before: int = 0) -> list[CostRow]:
+        start, end = (today - dt.timedelta(days=many) for many in (before + days - 1, before))
+        return [row for row in report.rows if start.isoformat() <= row.keys["day"] <= end.isoformat()]
 
+    def since(days: int, before: int = 0) -> Usd | None:
+        return None if whole.is_unknown else usd(sum(row.pico_usd for row in rows(days, before)))
+
+    spent = Counter[str]()
+    for row in rows(7):
+        spent[row.keys["project"]] += row.pico_usd
+    (project, most), *_ = [*spent.most_common(1), (UNKNOWN, 0)]
     return RecentCosts(
         since(1),
         since(7),
+        since(7, before=7),
+        _known(project) if most else None,
+        usd(most) if most and project != UNKNOWN else None,
         since(RECENT_DAYS),
         None if opened.coverage or whole.is_unknown else usd(whole.totals.pico_usd),
         tuple(one.model for one in report.unpriced),
