@@ -664,3 +664,28 @@ def test_a_document_that_is_rewritten_counts_its_last_total_once(
     conversation = capsys.readouterr().out
     assert "Paint the wall" in conversation
     assert "Paint the door" not in conversation
+
+
+def _links(mirror: AgentMirror) -> dict[str, object]:
+    """What a mirror says, by the ids of its entries and calls."""
+    logs = (line for log in mirror.root.rglob("*.jsonl") for line in log.read_text().splitlines())
+    lines = [line for line in map(json.loads, logs) if "message" in line]
+    return {line.get("uuid") or line["message"]["id"]: line["message"] for line in lines}
+
+
+def test_a_home_that_grows_line_by_line_says_the_same(added: Added, own_home: Path, tmp_path: Path) -> None:
+    """Whatever comes first: a file that says what was used stands there before anything was said."""
+    growing = {name: said for name, said in added.files.items() if isinstance(said, list)}
+    whole = AgentMirror(added.agent, own_home / added.home, tmp_path / "whole")
+    whole.refresh()
+    for name in growing:
+        (own_home / added.home / name).write_text("")
+    mirror = AgentMirror(added.agent, own_home / added.home, tmp_path / "grown")
+    mirror.refresh()
+    for name, said in growing.items():
+        for line in said:
+            with (own_home / added.home / name).open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            mirror.refresh()
+    assert _links(mirror) == _links(whole) != {}
+    assert mirror.problems == []

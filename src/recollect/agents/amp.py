@@ -40,18 +40,28 @@ _RECORD: dict[str, Shape] = {
 _FAILED = ("error", "cancelled", "rejected-by-user")
 
 
-def records(document: object) -> list[Fields]:
+def records(document: object) -> list[object]:
     """What the thread is, its messages, and the calls that are no answers."""
     if not isinstance(document, dict):
         return []
-    ledger = (document.get("usageLedger") or {}).get("events") or []
-    times = {event.get("toMessageId"): event.get("timestamp") for event in ledger}
-    head = {name: document.get(name) for name in ("id", "title", "created", "env")}
-    messages = [
-        message | ({"timestamp": times[number]} if (number := message.get("messageId")) in times else {})
-        for message in document.get("messages") or []
+    ledger = document.get("usageLedger")
+    events = _several(ledger.get("events") if isinstance(ledger, dict) else ledger)
+    called = [
+        event for event in events if isinstance(event, dict) and event.get("operationType") == "inference"
     ]
-    return [head, *messages, *(event for event in ledger if event.get("operationType") != "inference")]
+    times = {str(event.get("toMessageId")): {"timestamp": event.get("timestamp")} for event in called}
+    return [
+        {name: document.get(name) for name in ("id", "title", "created", "env")},
+        *(
+            message | times.get(str(message.get("messageId")), {}) if isinstance(message, dict) else message
+            for message in _several(document.get("messages"))
+        ),
+        *(event for event in events if event not in called),
+    ]
+
+
+def _several(value: object) -> list[object]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def begin(unit: Unit, first: Fields) -> Begun:

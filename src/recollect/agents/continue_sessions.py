@@ -54,7 +54,7 @@ _UNNAMED = ("New Session", "Untitled Session")
 _OVER = ("done", "errored", "canceled")
 
 
-def records(document: object) -> list[Fields]:
+def records(document: object) -> list[object]:
     """What the session is, then its history."""
     if not isinstance(document, dict) or not isinstance(document.get("history"), list):
         return []

@@ -6,7 +6,6 @@ total of a session contains its sub-agents', which have documents of their own, 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from recollect.agents import blocks
@@ -15,6 +14,7 @@ from recollect.agents.growth import Unit, content, whole_document
 from recollect.agents.lines import LineFields, Voice
 from recollect.agents.loose import COUNT, MOMENT, Fields, Shape, fitted, parsed
 from recollect.agents.mirror import AgentMirror
+from recollect.agents.mirror_files import Placed
 from recollect.agents.records import Begun, LineDialect, Talk, unknown
 
 _BLOCK: Shape = {
@@ -138,17 +138,22 @@ class _Droid(LineDialect):
             super().mirror(unit, state, into)
             return
         talk = unit.path.with_name(unit.path.name.removesuffix(_SETTINGS) + ".jsonl")
-        for data in whole_document(unit, state.growth) if talk.exists() else ():
-            self._count(unit, data, state, talk, into)
-
-    def _count(self, unit: Unit, data: bytes, state: Talk, talk: Path, into: AgentMirror) -> None:
+        if not talk.exists():
+            return
         first, _ = fitted(parsed(content(talk).split(b"\n", 1)[0]), _RECORD)
         begun = begin(unit._replace(path=talk), first)
         place = into.placed(begun.name)
-        told, _ = fitted(parsed(data), _TOLD)
-        used = {name: (told.get("tokenUsage") or {}).get(said) or 0 for name, said in _USED.items()}
+        state.growth.is_torn = place is None  # it says nothing yet: the next pass looks again
         if place is None:
             return
+        for data in whole_document(unit, state.growth):
+            self._count(unit, data, begun, place, into)
+            into.keep_beside(place, unit, data, state.growth.generation)
+
+    def _count(self, unit: Unit, data: bytes, begun: Begun, place: Placed, into: AgentMirror) -> None:
+        """What was used since the last total."""
+        told, _ = fitted(parsed(data), _TOLD)
+        used = {name: (told.get("tokenUsage") or {}).get(said) or 0 for name, said in _USED.items()}
         log = into.log(place)
         before = [line[_TOTAL] for line in into.lines(log) if _TOTAL in line]
         grown = {name: count - before[-1].get(name, 0) for name, count in used.items()} if before else used
@@ -160,7 +165,6 @@ class _Droid(LineDialect):
             key = entry.key_of("droid", begun.session, used)
             about = {"output_tokens_details": {"thinking_tokens": grown["reasoning"]}}
             into.append(log, [entry.usage(voice, key, told.get("model"), grown, **about) | {_TOTAL: used}])
-        into.keep_beside(place, unit, data, state.growth.generation)
 
 
 DIALECT = _Droid((("sessions", ".jsonl"), ("sessions", _SETTINGS)), _RECORD, begin, lines)

@@ -20,7 +20,7 @@ from recollect.agents.records import Begun, LineDialect, Talk, millis, unknown
 from recollect.model.lines.json_text import loose_value
 from recollect.system.peek import ReadProblems
 
-_PART: Shape = {**dict.fromkeys(("type", "text", "think", "output"), str), "image_url": {"url": str}}
+_PART: Shape = {"type": str, "text": str}
 _COUNTS = {
     "input": "input_other",
     "cache_read": "input_cache_read",
@@ -63,8 +63,8 @@ def begin(unit: Unit, first: Fields) -> Begun:
     listed = place.parents[2] / "kimi.json"
     said = parsed(content(listed)) if listed.is_file() else None
     rows = said.get("work_dirs") if isinstance(said, dict) else None
-    paths = [str(row.get("path")) for row in rows or () if isinstance(row, dict)]
-    cwd = next((path for path in paths if _md5(path) == place.parent.name), "")
+    known = [row.get("path") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    cwd = next((path for path in known if isinstance(path, str) and _md5(path) == place.parent.name), "")
     return Begun(session=place.name, cwd=cwd, key=place.parent.name)
 
 
@@ -162,8 +162,7 @@ def _result(payload: Fields, voice: Voice, memory: dict[str, Any]) -> LineFields
 def _content(said: object) -> object:
     if not isinstance(said, list):
         return said or ""
-    texts = [part.get("text") or part.get("output") or "" for part in said]
-    return [{"type": "text", "text": text} for text in texts if text]
+    return [{"type": "text", "text": part["text"]} for part in said if part.get("text")]
 
 
 def _used(payload: Fields, voice: Voice) -> list[LineFields]:
@@ -189,6 +188,8 @@ class _Kimi(LineDialect):
             return
         name = unit.path.parent.name
         place = into.placed(name)
+        # Events that say nothing yet: the next pass looks again.
+        state.growth.is_torn = place is None and unit.path.with_name(_WIRE).exists()
         for data in whole_document(unit, state.growth) if place is not None else ():
             said = parsed(data)
             title = said.get("custom_title") or said.get("title") if isinstance(said, dict) else None

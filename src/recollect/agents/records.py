@@ -7,7 +7,7 @@ safety and everything behind the mirror are common. ``docs/design/agents.md`` sh
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,7 +182,10 @@ class StoreDialect(LineDialect):
 
 
 class DocumentDialect(StoreDialect):
-    """One agent with a JSON document for each session. ``records`` takes it apart: the first says what the session is."""
+    """One agent with a JSON document for each session. ``records`` takes it apart: the first says what the session is.
+
+    What should be a record and is none is kept, and is damage.
+    """
 
     def __init__(
         self,
@@ -190,7 +193,7 @@ class DocumentDialect(StoreDialect):
         shape: dict[str, Shape],
         begin: Begin,
         lines: Translate,
-        records: Callable[[object], list[Fields]],
+        records: Callable[[object], Sequence[object]],
     ) -> None:
         super().__init__(files, shape, begin, lines)
         self._records = records
@@ -198,8 +201,8 @@ class DocumentDialect(StoreDialect):
     def mirror(self, unit: Unit, state: Talk, into: AgentMirror) -> None:
         """Translate a document that changed."""
         for data in whole_document(unit, state.growth):
-            parts = [part for part in self._parts(unit, parsed(data)) if isinstance(part, dict)]
-            if not parts:
+            parts = self._parts(unit, parsed(data))
+            if not parts or not isinstance(parts[0], dict):
                 raise StorageError(
                     "read",
                     unit.path,
@@ -208,12 +211,12 @@ class DocumentDialect(StoreDialect):
                 )
             begun = self._begin(unit, fitted(parts[0], self._shape).fields)
             records = [
-                Record(f"{unit.source}#{number}", part, entry.encode(part))
+                Record(f"{unit.source}#{number}", part if isinstance(part, dict) else {}, entry.encode(part))
                 for number, part in enumerate(parts)
             ]
             self._rewrite(unit, state, begun, records, into)
 
-    def _parts(self, unit: Unit, document: object) -> list[Fields]:
+    def _parts(self, unit: Unit, document: object) -> Sequence[object]:
         return self._records(document)
 
 
