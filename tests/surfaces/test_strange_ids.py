@@ -111,7 +111,13 @@ def stands_in(name: str, words: list[str]) -> bool:
 
 
 def test_each_agent_has_a_form_of_id_and_nothing_strange_has_it() -> None:
-    real = dict.fromkeys(known_agents(), CHANGED) | {"opencode": "ses_e1c767d00ffek0P38B9qK1cCq2"}
+    real = dict.fromkeys(known_agents(), CHANGED) | {
+        "opencode": "ses_e1c767d00ffek0P38B9qK1cCq2",
+        "goose": "20261116_1",
+        "hermes": "20261116_090000_abcdef",
+        "amp": f"T-{CHANGED}",
+        "iflow": f"session-{CHANGED}",
+    }
     for agent, name in real.items():
         assert is_known_id(agent, name)
         assert not is_known_id("unknown", name)

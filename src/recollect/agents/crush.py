@@ -50,7 +50,7 @@ def listed(tables: Tables) -> dict[str, str]:
 
 
 def rows(tables: Tables, session: str) -> list[Fields]:
-    """A session, with the one whose sub-agent's it is, and its messages."""
+    """A session, with the one whose sub-agent's it is, and its messages; nothing where there are none."""
     found = list(tables.rows("sessions", *_SESSION, where="id = ?", bound=(session,)))
     above, seen = found[0].get("parent_session_id") if found else None, {session}
     root = None
@@ -62,7 +62,7 @@ def rows(tables: Tables, session: str) -> list[Fields]:
     messages = tables.rows("messages", *_MESSAGE, where="session_id = ?", bound=(session,))
     in_order = sorted(messages, key=lambda row: row.get("created_at") or 0)
     heads = [{"table": "sessions", **row, "root": root} for row in found]
-    return [*heads, *(decoded(row, "parts") for row in in_order)]
+    return [*heads, *(decoded(row, "parts") for row in in_order)] if in_order else []
 
 
 def begin(unit: Unit, first: Fields) -> Begun:

@@ -67,13 +67,15 @@ def listed(tables: Tables) -> dict[str, str]:
 
 
 def rows(tables: Tables, session: str) -> list[Fields]:
-    """A session, its messages, and its calls."""
+    """A session, its messages, and its calls; nothing where there are none."""
     heads = [
         {"table": "sessions", **decoded(row, "model_config_json")}
         for row in tables.rows("sessions", *_SESSION, where="id = ?", bound=(session,))
     ]
-    spoken = tables.rows("messages", *_MESSAGE, where="session_id = ?", bound=(session,))
+    spoken = list(tables.rows("messages", *_MESSAGE, where="session_id = ?", bound=(session,)))
     calls = list(tables.rows("usage_ledger", *_CALL, where="session_id = ?", bound=(session,)))
+    if not spoken and not calls:
+        return []
     told = [{"table": "usage_ledger", **row} for row in calls]
     totals = [] if calls else [{**row, "table": "totals"} for row in heads]
     return [*heads, *(decoded(row, "content_json", "metadata_json") for row in spoken), *told, *totals]

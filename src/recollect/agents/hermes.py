@@ -72,7 +72,7 @@ def listed(tables: Tables) -> dict[str, str]:
 
 
 def rows(tables: Tables, session: str) -> list[Fields]:
-    """A session, with the one that delegated it, its messages, and what each model used."""
+    """A session, with the one that delegated it, its messages, and what each model used; nothing where all that is missing."""
     heads = [{"table": "sessions", **row} for row in _session(tables, session)]
     if not heads:
         return []
@@ -80,8 +80,10 @@ def rows(tables: Tables, session: str) -> list[Fields]:
     while above is not None and above["id"] not in seen:
         seen.add(above["id"])
         root, above = above["id"], _delegating(tables, above)
-    spoken = tables.rows("messages", *_MESSAGE, where="session_id = ?", bound=(session,))
+    spoken = list(tables.rows("messages", *_MESSAGE, where="session_id = ?", bound=(session,)))
     used = list(tables.rows("session_model_usage", *_MODEL, where="session_id = ?", bound=(session,)))
+    if not spoken and not used and not any(heads[0].get(name) for name in _COUNTS):
+        return []
     totals = used or [{name: heads[0].get(name) for name in _MODEL}]
     return [
         heads[0] | {"root": root},
