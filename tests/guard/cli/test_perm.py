@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -163,9 +164,77 @@ def test_suggest_names_rules_prompts_and_what_could_go(
     shown = capsys.readouterr().out
 
     assert "2 prompts in 3 calls; 1 rule would save 2" in shown
-    assert "      2  Bash(touch *)  (open)" in shown
+    assert "      2  Bash(touch *)  (any arguments" in shown
     assert f"dead: deny Bash(rm *) ({ruled.home.settings_file}:7): no past call matched it" in shown
     assert before == ruled.home.settings_file.read_bytes()
+
+
+def test_every_prompt_is_explained_once(ruled: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """What rules, acceptEdits, project rules and the sandbox would save, and why nothing saves the rest."""
+    ruled.user(rules(allow=["Bash(git add *)"], ask=["Bash(git tag *)"]))
+    ruled.trust()
+    calls = [
+        *bash("touch 1", "touch 2", "mytool once", "pytest a", "git tag v1", "git push", "tool_no"),
+        ("Edit", {"file_path": str(ruled.project / "a.py"), "old_string": "a", "new_string": "b"}),
+        ("Edit", {"file_path": "/elsewhere/a.py", "old_string": "a", "new_string": "b"}),
+        ("mcp__shop__delete_order", {"id": 1}),
+    ]
+    session(ruled, ONE, calls, refused=(6,))
+    assert 0 == run(ruled, "suggest", "--json")
+    found = document(capsys)
+    groups = [(one["saved_by"], one["calls"]) for one in found["groups"] if one["saved_by"] != "nothing"]
+    reasons = {one["why"] for one in found["groups"] if one["saved_by"] == "nothing"}
+
+    assert [("rules", 2), ("mode", 1), ("project code", 1), ("sandbox", 1)] == groups
+    assert found["prompts"] == len(calls) == sum(one["calls"] for one in found["groups"])
+    assert {
+        "you refused it then",
+        "your rule Bash(git tag *) asks",
+        "a command that needs the network or services of the system",
+        "an edit outside the working directories",
+        "mcp__shop__delete_order may change something",
+    } == reasons
+    assert 0 == run(ruled, "suggest")
+    shown = capsys.readouterr().out
+    assert "      1  the mode acceptEdits" in shown
+    assert "      5  nothing safe, because:" in shown
+
+
+def test_suggested_rules_are_added_and_taken_back(ruled: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan writes nothing; afterwards nothing is suggested; the undo gives the exact bytes back."""
+    session(ruled, ONE, bash("touch a", "touch b"))
+    before = ruled.home.settings_file.read_bytes()
+    assert 0 == run(ruled, "suggest")
+    planned = capsys.readouterr().out
+    assert before == ruled.home.settings_file.read_bytes()
+    assert f"Would add 1 rule to permissions.allow in {ruled.home.settings_file}" in planned
+    again = shlex.split(planned.splitlines()[-1].removeprefix("Nothing was changed. Do it with: "))
+    assert 0 == main(again[1:])
+    undo = shlex.split(capsys.readouterr().out.splitlines()[-1].removeprefix("Undo with: "))
+    added = json.loads(ruled.home.settings_file.read_bytes())
+
+    assert ["Bash(git add *)", "Bash(touch *)"] == added["permissions"]["allow"]
+    assert 0 == run(ruled, "suggest", "--apply", "--json")
+    found = document(capsys)
+    assert ([], False, 0) == (found["suggestions"], found["applied"], found["prompts"])
+    assert 0 == main(undo[1:])
+    assert before == ruled.home.settings_file.read_bytes()
+
+
+def test_rules_of_a_project_are_those_of_its_own_calls(
+    ruled: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its local settings get them, and nothing of another project."""
+    session(ruled, ONE, bash("touch a", "touch b"))
+    other = ruled.root / "other"
+    other.mkdir()
+    session(ruled, ONE.replace("3f2a", "4f2a"), bash("mkdir a", "mkdir b"), cwd=other)
+    assert 0 == run(ruled, "suggest", "-p", str(ruled.project), "--scope", "local", "--apply", "--json")
+    found = document(capsys)
+    local = ruled.project / ".claude" / "settings.local.json"
+
+    assert (str(local), True) == (found["file"], found["applied"])
+    assert ["Bash(touch *)"] == json.loads(local.read_text())["permissions"]["allow"]
 
 
 def test_suggest_as_json(ruled: Place, capsys: pytest.CaptureFixture[str]) -> None:

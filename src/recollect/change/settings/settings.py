@@ -253,10 +253,15 @@ class SettingEdit(NamedTuple):
 
 
 def planned_edits(
-    home: ClaudeHome, subject: str, edits: Sequence[SettingEdit]
+    home: ClaudeHome,
+    subject: str,
+    edits: Sequence[SettingEdit],
+    *,
+    directory: str | Path = "",
+    scope: str = "user",
 ) -> tuple[Path, ChangePlan | None]:
-    """Several edits of the user's settings as one change; no plan where the file already has them."""
-    file = _file_of(home, Path(), "user")
+    """Several edits of one file of settings as one change; no plan where the file already has them."""
+    file = _file_of(home, Path(os.path.realpath(directory)), scope)
     return file, _planned(file, subject, edits)[2]
 
 

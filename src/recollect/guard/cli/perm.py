@@ -14,23 +14,42 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from recollect.ask.sessions.projects import ProjectFilter
+from recollect.change.settings.settings import SettingEdit, changed, planned_edits
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import claude_directories, only_home, settings_home
-from recollect.cli.terminal.options import add_json, add_span, flag, span_of
+from recollect.cli.terminal.options import (
+    add_json,
+    add_span,
+    command,
+    flag,
+    option,
+    own_data,
+    say_end,
+    span_of,
+)
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import UsageError
-from recollect.guard.permissions.engine import ProjectEngine, answer, answer_hook, permit, rules_from
+from recollect.guard.permissions.engine import (
+    ProjectEngine,
+    answer,
+    answer_hook,
+    permit,
+    require_rules,
+    rules_from,
+)
 from recollect.guard.permissions.replay import CallExample, PastCall, Replay, Replayer, past_calls, replay
-from recollect.guard.permissions.suggest import RuleAdvice, suggest
+from recollect.guard.permissions.suggest import PromptGroup, RuleAdvice, suggest
 from recollect.guard.policy.engine import RuleSet, call_of
 from recollect.guard.policy.rules import RuleNote, rule_warnings
 from recollect.model.lines.ids import command_name, short_id
 from recollect.model.settings.decision import Decision, RuleSource, Verdict
+from recollect.store.changes.plan import ChangePlan
 from recollect.store.home import ClaudeHome
 from recollect.system.locations import claude_homes, home_at
 
 _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 _ROWS = 15
+_LEAST = 2
 
 
 def add_check_options(parser: ArgumentParser) -> None:
@@ -48,9 +67,16 @@ def add_replay_options(parser: ArgumentParser) -> None:
 
 def add_suggest_options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--min", metavar="N", type=int, default=2, help="least number of prompts a rule saves (default 2)"
+        "--min",
+        metavar="N",
+        type=int,
+        default=_LEAST,
+        help=f"least number of prompts a rule saves (default {_LEAST})",
     )
     flag(parser, "--project-code", "include rules that run the project's own code")
+    about = "file that --apply adds the rules to: user (default), or project or local of -p or this directory"
+    parser.add_argument("--scope", choices=["user", "project", "local"], default="user", help=about)
+    flag(parser, "--apply", "add the suggested rules to the settings")
     _add_history(parser)
 
 
@@ -226,12 +252,49 @@ def _tell_examples(examples: Sequence[CallExample]) -> None:
 
 
 def run_suggest(options: Namespace) -> int:
+    if options.scope != "user" and not options.project:
+        options.project = "."  # rules of a project are those that its own calls need
     replayer = _replayer(options, _rules(options))
     advice = suggest(_calls(options), replayer, least=max(options.min, 1), project_code=options.project_code)
+    file, plan = _planned_rules(options, [one.rule for one in advice.suggestions])
+    applied = changed(plan, own_data(options)) if options.apply else None
+    undo = command(options, "undo", applied.id, "--apply") if applied is not None else ""
     if options.json:
-        return output.print_json(advice)
+        document = {**asdict(advice), "file": file, "applied": applied is not None, "undo": undo}
+        return output.print_json(document)
     _tell_advice(advice)
+    if plan is not None:
+        verb = "Added" if applied is not None else "Would add"
+        name = output.styled(visible(str(file)), "cyan")
+        output.say(f"{verb} {counted(len(advice.suggestions), 'rule')} to permissions.allow in {name}")
+        say_end(options, command(options, *_again(options)), undo)
     return 0
+
+
+def _planned_rules(options: Namespace, rules: Sequence[str]) -> tuple[Path | None, ChangePlan | None]:
+    """The change that adds rules to the chosen file; none without a rule."""
+    edits = [SettingEdit(("permissions", "allow"), rule, "add") for rule in rules]
+    for edit in edits:
+        require_rules(edit.path, edit.value, edit.how)
+    if not edits:
+        return None, None
+    directory = Path(options.project or ".").expanduser()
+    return planned_edits(
+        only_home(options), "permissions.allow", edits, directory=directory, scope=options.scope
+    )
+
+
+def _again(options: Namespace) -> list[str]:
+    """The same command with ``--apply``."""
+    words = ["rules", "suggest"]
+    for name in ("since", "until", "project", "mode", "settings", "managed", "rules"):
+        if getattr(options, name):
+            words += option(f"--{name}", getattr(options, name))
+    words += [f"--{options.period.replace(' ', '-')}"] if options.period else []
+    words += ["--min", str(options.min)] if options.min != _LEAST else []
+    words += ["--project-code"] if options.project_code else []
+    words += ["--scope", options.scope] if options.scope != "user" else []
+    return [*words, "--apply"]
 
 
 def _tell_advice(advice: RuleAdvice) -> None:
@@ -239,18 +302,39 @@ def _tell_advice(advice: RuleAdvice) -> None:
         f"{counted(advice.prompts, 'prompt')} in {counted(advice.calls, 'call')}; "
         f"{counted(len(advice.suggestions), 'rule')} would save {advice.saved:,}"
     )
+    _tell_groups(advice.groups)
+    if advice.suggestions:
+        output.say("Suggested rules:")
     for one in advice.suggestions:
-        output.say(f"{one.calls:>7,}  {output.styled(visible(one.rule), 'bold')}  ({one.tier})")
+        output.say(f"{one.calls:>7,}  {output.styled(visible(one.rule), 'bold')}  ({_TIERS[one.tier]})")
         _tell_examples(one.examples)
     for idle in advice.idle:
         place = f"{idle.verdict.value} {idle.rule} ({idle.source})"
         output.say(f"{output.styled(str(idle.kind), 'yellow')}: {visible(f'{place}: {idle.why}')}")
-    if advice.suggestions:
-        output.say(
-            output.typed(
-                "Add one with: recollect rules settings add permissions.allow RULE --scope local --apply"
-            )
-        )
+
+
+_TIERS = {
+    "open": "any arguments: it changes nothing but what it names",
+    "project code": "runs code of the project",
+    "exact": "these words only",
+}
+
+
+def _tell_groups(groups: Sequence[PromptGroup]) -> None:
+    """How many prompts each would save, and why nothing saves the rest."""
+    if not groups:
+        return
+    output.say("By today's rules and mode, saved by:")
+    rest = [one for one in groups if one.saved_by == "nothing"]
+    for one in groups:
+        if one.saved_by != "nothing":
+            output.say(f"{one.calls:>7,}  {visible(one.why)}")
+    if rest:
+        output.say(f"{sum(one.calls for one in rest):>7,}  nothing safe, because:")
+    for one in rest[:_ROWS]:
+        output.say(f"         {one.calls:>7,}  {visible(shortened(one.why, 60))}")
+    if len(rest) > _ROWS:
+        output.say(f"         ... and {len(rest) - _ROWS} more reasons; --json lists all", "dim")
 
 
 # ---- hook --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The smallest safe allow list that the history supports, and rules without effect.
+"""The smallest safe allow list that the history supports, what else would save prompts, and rules without effect.
 
 A call counts as a prompt if today's rules would ask about it. Each part of it needs a rule. Three lists
 (``suggestible.json``) decide which may be suggested for a command: ``open``: with any arguments the program starts
@@ -6,6 +6,9 @@ nothing, fetches nothing and changes nothing but what its name says; ``project_c
 request only; ``never``: it destroys, sends, grants or runs unknown code. A command in none of them may only be allowed
 word for word. A rule is kept if enough prompts need it and no call that it would allow was ever denied. At the end
 every rule is tested in the engine itself, followed by dangerous commands: a rule that would allow any is dropped.
+
+Every prompt is counted once, by the first that would save it: these rules, the mode acceptEdits, rules for the project's
+own code, the client's sandbox; the rest by why nothing safe saves it.
 """
 
 from __future__ import annotations
@@ -22,13 +25,23 @@ from recollect.guard.permissions.engine import FileWorld
 from recollect.guard.permissions.replay import CallGroup, PastCall, Replayer, arguments_of
 from recollect.guard.policy.engine import PolicyEngine, RuleSet
 from recollect.guard.policy.paths import Workspace
-from recollect.guard.policy.rules import Rule, RuleNote, approval_rules, contains, exact_command, parse_rule
+from recollect.guard.policy.rules import (
+    BUILT_IN,
+    Rule,
+    RuleNote,
+    approval_rules,
+    contains,
+    exact_command,
+    parse_rule,
+)
 from recollect.guard.policy.shell import allow_view, analyse, deny_views
-from recollect.guard.policy.terms import Mode, is_mcp
+from recollect.guard.policy.terms import READING_TOOLS, Mode, is_mcp
+from recollect.model.files.reports import EDITING_TOOLS
 from recollect.model.secrets.redaction import redacted
 from recollect.model.settings.decision import Decision, RuleSource, Scope, Verdict
 
 Tier = Literal["open", "project code", "exact"]
+SavedBy = Literal["rules", "mode", "project code", "sandbox", "nothing"]
 
 _LISTS = json.loads(Path(__file__).with_name("suggestible.json").read_text("utf-8"))
 OPEN = frozenset(tuple(line.split()) for line in _LISTS["open"])
@@ -40,6 +53,8 @@ NEVER_AFTER = frozenset(
 _WITH_SUBCOMMANDS = frozenset(program for program, _ in NEVER_AFTER)
 RUNNERS = frozenset(_LISTS["runners"].split())
 """Programs that always run code of the project: an exact rule for them is project code too."""
+_OUTSIDE = frozenset(tuple(line.split()) for line in _LISTS["outside_a_sandbox"])
+"""Programs that need the network or services of the system: no sandbox runs them without a question."""
 READING_WORDS = _LISTS["reading_words"].split()
 """Prefixes in the names of MCP tools that only read."""
 
@@ -83,21 +98,29 @@ DANGEROUS = (
 _SOURCE = RuleSource(Scope.COMMAND_LINE)
 
 
-class RuleSuggestion(CallGroup, rename={"calls": "prompts"}):
+class RuleSuggestion(CallGroup):
     """A rule to add, its scope, and the prompts that need it."""
 
     rule: str
     tier: Tier
 
 
+class PromptGroup(CallGroup):
+    """Prompts that the same would save, or that nothing safe saves, for one reason."""
+
+    saved_by: SavedBy
+    why: str
+
+
 class RuleAdvice(Struct):
-    """What to add, what it saves, and what could be removed."""
+    """What to add, what it saves, and what could be removed. ``groups`` have every prompt once."""
 
     calls: int = 0
     prompts: int = 0
     saved: int = 0
     suggestions: list[RuleSuggestion] = []
     idle: list[RuleNote] = []
+    groups: list[PromptGroup] = []
 
 
 _Prompt = tuple[PastCall, frozenset[str]]
@@ -113,6 +136,7 @@ def suggest(
     tiers: dict[str, Tier] = {}
     fired: set[tuple[str, str]] = set()
     refused: set[str] = set()
+    sorter = _PromptSorter(replayer)
     for call in calls:
         advice.calls += 1
         decision = replayer.decide(call)
@@ -123,14 +147,26 @@ def suggest(
         found = _needed(decision, call)
         if found and call.refused:
             refused.update(found)
-        elif found and (project_code or "project code" not in found.values()):
+        if found and not call.refused and (project_code or "project code" not in found.values()):
             tiers.update(found)
             prompts.append((call, frozenset(found)))
+        else:
+            sorter.add(call, decision, project_code=bool(found) and not call.refused)
     chosen = _smallest(prompts, set(tiers) - refused, least)
     # Only rules that would be shown are tested: most commands of a history were typed once.
     chosen = _smallest(prompts, {rule for rule in chosen if not _lets_danger_through(rule)}, least)
     advice.suggestions = _described(chosen, prompts, tiers)
-    advice.saved = _saved(prompts, chosen, replayer)
+    parsed = (parse_rule(text, Verdict.ALLOW, _SOURCE) for text in sorted(chosen))
+    extra = tuple(rule for rule in parsed if isinstance(rule, Rule))
+    for call, needs in prompts:
+        if needs <= chosen and sorter.would_run(call, extra=extra):
+            sorter.count(call, "rules", _SAVED_BY["rules"])
+            advice.saved += 1
+        else:
+            rare = f"fewer than {least} prompts need the rule"
+            why = "a rule for it would allow what you refused" if needs & refused else rare
+            sorter.add(call, replayer.decide(call), why=why)
+    advice.groups = sorter.groups
     advice.idle = idle_rules(_rules(replayer), fired)
     return advice
 
@@ -197,21 +233,85 @@ def _described(chosen: set[str], prompts: Sequence[_Prompt], tiers: dict[str, Ti
     return sorted(found.values(), key=lambda one: (-one.calls, one.rule))
 
 
-def _saved(prompts: Sequence[_Prompt], chosen: set[str], replayer: Replayer) -> int:
-    """How many prompts the engine itself would no longer ask, with the rules added in each directory."""
-    parsed = (parse_rule(text, Verdict.ALLOW, _SOURCE) for text in sorted(chosen))
-    extra = tuple(rule for rule in parsed if isinstance(rule, Rule))
-    engines: dict[str, PolicyEngine] = {}
-    saved = 0
-    for call, needs in prompts:
-        if not needs <= chosen:
-            continue
-        if call.cwd not in engines:
-            own = replayer.permit(call.cwd)
+class _PromptSorter:
+    """Counts each prompt by what would save it."""
+
+    def __init__(self, replayer: Replayer) -> None:
+        self._replayer = replayer
+        self._engines: dict[tuple[str, Mode | None], PolicyEngine] = {}
+        self._groups: dict[tuple[str, str], PromptGroup] = {}
+
+    @property
+    def groups(self) -> list[PromptGroup]:
+        """What saves prompts, in its order; then the reasons why nothing does, the most frequent first."""
+        order = list(_SAVED_BY)
+        return sorted(self._groups.values(), key=lambda one: (order.index(one.saved_by), -one.calls, one.why))
+
+    def count(self, call: PastCall, saved_by: SavedBy, why: str) -> None:
+        self._groups.setdefault((saved_by, why), PromptGroup(saved_by=saved_by, why=why)).add(call)
+
+    def would_run(self, call: PastCall, *, extra: Sequence[Rule] = (), mode: Mode | None = None) -> bool:
+        """Whether the engine itself would no longer ask, with these rules added or in this mode."""
+        key = (call.cwd, mode)
+        if key not in self._engines:
+            own = self._replayer.permit(call.cwd)
             rules = RuleSet((*own.rules.rules, *extra))
-            engines[call.cwd] = PolicyEngine(rules, own.workspace, own.mode, own.world)
-        saved += engines[call.cwd].allows(call.tool, arguments_of(call))
-    return saved
+            self._engines[key] = PolicyEngine(rules, own.workspace, mode or own.mode, own.world)
+        return self._engines[key].allows(call.tool, arguments_of(call))
+
+    def add(
+        self, call: PastCall, decision: Decision, *, project_code: bool = False, why: str | None = None
+    ) -> None:
+        """Count a prompt that the suggested rules do not save; ``why`` they do not, where one is known."""
+        held = [part for part in decision.parts if part.verdict is not Verdict.ALLOW]
+        if call.refused:
+            self.count(call, "nothing", "you refused it then")
+        elif not held:
+            self.count(call, "nothing", "a file of settings cannot be read, so its deny rules are unknown")
+        elif self.would_run(call, mode=Mode.ACCEPT_EDITS):
+            self.count(call, "mode", _SAVED_BY["mode"])
+        elif project_code:
+            self.count(call, "project code", _SAVED_BY["project code"])
+        elif ruling := next((part.rule for part in held if part.rule is not None), None):
+            asks = f"{ruling} asks each time" if ruling.startswith(BUILT_IN) else f"your rule {ruling} asks"
+            self.count(call, "nothing", asks)
+        elif call.tool == "Bash" and not any(map(_needs_more, (part.text for part in held))):
+            self.count(call, "sandbox", _SAVED_BY["sandbox"])
+        else:
+            self.count(call, "nothing", why or _why_not(call.tool))
+
+
+_SAVED_BY: dict[SavedBy, str] = {
+    "rules": "the rules suggested here",
+    "mode": "the mode acceptEdits: edits inside the project run",
+    "project code": "rules for the project's own code: add --project-code",
+    "sandbox": "the client's sandbox (sandbox.enabled), at most: what needs no network runs in it",
+    "nothing": "nothing safe",
+}
+
+
+def _needs_more(text: str) -> bool:
+    """Whether a sandbox cannot run a command, as far as its words tell."""
+    for command in analyse(text).commands:
+        argv = command.argv or ()
+        inner = [one.argv or () for one in deny_views(command)]
+        for words in (argv, *inner):
+            name = words[0].rsplit("/", 1)[-1] if words else ""
+            if (name,) in _OUTSIDE or (name, *words[1:2]) in _OUTSIDE:
+                return True
+    return False
+
+
+def _why_not(tool: str) -> str:
+    if tool == "Bash":
+        return "a command that needs the network or services of the system"
+    if tool in EDITING_TOOLS:
+        return "an edit outside the working directories"
+    if tool in READING_TOOLS:
+        return "a look outside the working directories"
+    if is_mcp(tool):
+        return f"{tool} may change something"
+    return f"{tool} is asked about each time"
 
 
 def _lets_danger_through(text: str) -> bool:
