@@ -40,13 +40,13 @@ class Added(NamedTuple):
     sessions: int = 1
 
 
-def _pi(*more: Record) -> list[Record]:
+def _pi(*more: Record, before: str = "") -> list[Record]:
     """The records of a session of Pi, each after the one before."""
     usage = {"input": 10, "output": 5, "cacheRead": 3, "cacheWrite": 2, "totalTokens": 20}
     edit = {"path": "/srv/app/a.py", "oldText": "one", "newText": "two"}
     call = {"type": "toolCall", "id": "c1", "name": "edit", "arguments": edit}
     said: list[Record] = [
-        {"role": "user", "content": [{"type": "text", "text": "Paint the door"}]},
+        {"role": "user", "content": [{"type": "text", "text": f"{before}Paint the door"}]},
         {
             "role": "assistant",
             "content": [{"type": "text", "text": "I will"}, call],
@@ -62,6 +62,16 @@ def _pi(*more: Record) -> list[Record]:
     ]
     head: Record = {"type": "session", "version": 3, "id": SESSION, "cwd": "/srv/app"}
     return [one | {"timestamp": f"{_NOW}{n}.000Z"} for n, one in enumerate([head, *records, *more])]
+
+
+_ENVELOPE = """System: [2026-11-16 08:00:00 MDT] The post is open.
+
+Sender (untrusted metadata):
+```json
+{"id": "x"}
+```
+
+[Mon 2026-11-16 09:00 MDT] """
 
 
 def _openclaw() -> list[Record]:
@@ -85,10 +95,11 @@ def _cursor() -> list[Record]:
     """A prompt behind what the client puts before it, and an edit of which no result is written."""
     given = {"path": "/srv/app/a.py", "old_string": "one", "new_string": "two"}
     call = {"type": "tool_use", "name": "StrReplace", "input": given}
+    listed = {"type": "tool_use", "name": "Glob", "input": {"target_directory": "/srv/app/!"}}
     typed = "<git_diff>+two</git_diff>\n<user_query>\nPaint the door\n</user_query>"
     said = [
         ("user", [{"type": "text", "text": typed}]),
-        ("assistant", [{"type": "text", "text": "I will"}, call]),
+        ("assistant", [{"type": "text", "text": "I will"}, listed, call]),
     ]
     records: list[Record] = [{"role": role, "message": {"content": content}} for role, content in said]
     return [*records, {"type": "turn_ended", "status": "aborted"}]
@@ -452,7 +463,7 @@ ADDED = [
         {
             f"agents/main/sessions/{SESSION}.jsonl": _openclaw(),
             f"agents/main/sessions/{SESSION}.checkpoint.1.jsonl": _openclaw(),
-            f"agents/main/sessions/{CHILD}.jsonl.reset.2026-11-16T10-00-00.000Z": _pi(),
+            f"agents/main/sessions/{CHILD}.jsonl.reset.2026-11-16T10-00-00.000Z": _pi(before=_ENVELOPE),
             "agents/main/sessions/sessions.json": {
                 "agent:main:main": {"sessionId": SESSION, "label": "Doors"}
             },
@@ -471,7 +482,7 @@ ADDED = [
                 {"role": "user", "message": {"content": "Find the brush"}}
             ],
         },
-        (1, 1, 1),
+        (1, 1, 2),
         None,
         "Paint the door",
         resume=("cursor-agent", "--resume", SESSION),
@@ -689,3 +700,16 @@ def test_a_home_that_grows_line_by_line_says_the_same(added: Added, own_home: Pa
             mirror.refresh()
     assert _links(mirror) == _links(whole) != {}
     assert mirror.problems == []
+
+
+def test_what_a_gateway_puts_before_a_prompt_is_not_typed(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """OpenClaw: title and first prompt are what a person wrote; the rest is there."""
+    (own_home / ".claude" / "projects").mkdir(parents=True)
+    path = own_home / f".openclaw/agents/main/sessions/{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in _pi(before=_ENVELOPE)))
+    (listed,) = _asked(capsys, "list", "--agent", "openclaw")["sessions"]
+    assert (listed["title"], listed["first_prompt"]) == ("Paint the door", "Paint the door")
+    assert _asked(capsys, "search", "The post is open")["sessions"]

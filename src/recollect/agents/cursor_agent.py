@@ -105,7 +105,7 @@ def _find_directory(given: dict[str, Any], state: Talk) -> None:
     wanted = state.memory.get("project")
     for text in (given.get(name) for name in _PATHS):
         path = PureWindowsPath(text) if isinstance(text, str) else PureWindowsPath()
-        for above in (path, *path.parents):
+        for above in reversed((path, *path.parents)):
             if wanted and re.sub(r"[^a-z0-9]+", "-", str(above).lower()).strip("-") == wanted:
                 state.voice.cwd = str(text)[: len(str(above))]
                 return

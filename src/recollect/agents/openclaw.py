@@ -23,6 +23,12 @@ from recollect.system.peek import ReadProblems
 _PLACE = "agents/*/sessions"
 _TALK = re.compile(r"([^.]+\.jsonl)(?:\.(?:deleted|reset)\..+)?")
 _RECORD: dict[str, Shape] = {**pi.RECORD, "customType": str, "data": ANY}
+# What the gateway puts before a message: notes of the system, who wrote it, where and when.
+_ENVELOPE = re.compile(
+    r"(?:System: \[.*?\n\n|[A-Z][\w ]+ \(untrusted metadata\):\s*```json\n.*?\n```\s*"
+    r"|\[[^\]\n]{0,200}?\d{4}-\d\d-\d\d \d\d:\d\d[^\]\n]{0,200}\] ?|\[cron:[^\]\n]*\] ?)+",
+    re.DOTALL,
+)
 _GATEWAY, _FAILED = "openclaw", "openclaw:prompt-error"
 
 
@@ -38,6 +44,8 @@ def lines(record: Fields, state: Talk) -> list[LineFields]:
         return _sent(record, message, state)
     if (message.get("provenance") or {}).get("kind") == "inter_session":
         return pi.lines(record | {"message": message | {"role": "custom"}}, state)
+    if message.get("role") == "user":
+        return _prompt(record, message, state)
     said = record.get("data")
     if record.get("customType") == _FAILED and isinstance(said, dict):
         pi.lines(record, state)
@@ -50,11 +58,29 @@ def lines(record: Fields, state: Talk) -> list[LineFields]:
     return pi.lines(record, state)
 
 
+def _prompt(record: Fields, message: dict[str, Any], state: Talk) -> list[LineFields]:
+    """What was typed, behind a note with what the gateway put before it."""
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    text = blocks[0].get("text") or "" if blocks else ""
+    envelope = _ENVELOPE.match(text)
+    typed = text[envelope.end() :] if envelope else text
+    if envelope is None or not typed.strip():
+        return pi.lines(record, state)
+    note = pi.lines(record | {"message": message | {"role": "custom", "content": envelope[0]}}, state)
+    rest = [blocks[0] | {"text": typed}, *blocks[1:]]
+    return [*note, *pi.lines(_after(record) | {"message": message | {"content": rest}}, state)]
+
+
+def _after(record: Fields) -> Fields:
+    """A record that follows what was last said."""
+    return {name: value for name, value in record.items() if name != "parentId"}
+
+
 def _sent(record: Fields, message: dict[str, Any], state: Talk) -> list[LineFields]:
     """It stands beside what was said meanwhile, in the order of time: what follows that follows it."""
     before = state.voice.leaf
-    told = {name: value for name, value in record.items() if name != "parentId"}
-    made = pi.lines(told | {"message": message | {"model": None}}, state)
+    made = pi.lines(_after(record) | {"message": message | {"model": None}}, state)
     uuids: dict[str, str | None] = state.memory["uuids"]
     uuids |= {name: state.voice.leaf for name, uuid in uuids.items() if uuid == before}
     return made
