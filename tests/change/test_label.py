@@ -61,7 +61,9 @@ def test_locks_lie_in_our_own_directory(tmp_path: Path) -> None:
     name = str(log.relative_to(tmp_path / "home"))
 
     assert {**before, name: after[name]} == after
-    assert 1 == len(list((tmp_path / "data" / "locks").glob("*.lock")))
+    assert 2 == len(
+        list((tmp_path / "data" / "locks").glob("*.lock"))
+    )  # of the log, and of the list for `undo`
 
 
 def test_a_linked_log_is_written_where_it_lies(tmp_path: Path) -> None:

@@ -130,3 +130,42 @@ def test_an_entry_that_is_not_there_is_not_found(
 
     assert (code, before) == (main(["fork", ONE, "--at", at]), state(own_home))
     assert "recollect:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["rename", "tag"])
+def test_undo_lists_a_title_and_a_tag_and_takes_them_back(
+    word: str, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also twice, and the undo itself; the log only grows. A newer one is not overwritten unless it is forced."""
+    log = put(own_home / ".claude", ONE, TALK)
+
+    def given() -> str | None:
+        session = Home().session(ONE)
+        return session.title if word == "rename" else session.glance.tag
+
+    def listed() -> list[dict[str, str]]:
+        capsys.readouterr()
+        assert 0 == main(["undo", "--json"])
+        changes: list[dict[str, str]] = json.loads(capsys.readouterr().out)["changes"]
+        return changes
+
+    main([word, ONE, "Old"])
+    main([word, ONE, "New"])
+    before = log.read_bytes()
+    new, old = listed()
+    assert [(word, ONE, "done")] * 2 == [(one["what"], one["subject"], one["state"]) for one in (new, old)]
+    assert 0 == main(["undo", new["id"]])
+    assert before == log.read_bytes()
+    assert 0 == main(["undo", new["id"], "--apply"])
+    assert "Old" == given()
+    assert log.read_bytes().startswith(before)
+    back, undone, _ = listed()
+    assert ("undone", new["id"]) == (undone["state"], back["undoes"])
+    assert 2 == main(["undo", new["id"], "--apply"])
+    assert 0 == main(["undo", back["id"], "--apply"])
+    assert "New" == given()
+    assert 2 == main(["undo", old["id"], "--apply"])
+    assert "since" in capsys.readouterr().err
+    assert 0 == main(["undo", old["id"], "--apply", "--force"])
+    assert given() in {None, "Q1"}
+    assert b"Old" not in (own_home / "xdg-data/recollect/labels.jsonl").read_bytes()

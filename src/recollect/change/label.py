@@ -11,23 +11,18 @@ Nothing is decided here about conversations: no line with a ``uuid`` is ever wri
 
 from __future__ import annotations
 
-import datetime as dt
 import unicodedata
-import uuid
 from pathlib import Path
-from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
 from recollect.ask.sessions.session import Session
 from recollect.change.undo import ChangeDocument, RequestDocument
-from recollect.errors import NotFound, UsageError
-from recollect.model.lines import draft
+from recollect.errors import UsageError
 from recollect.model.lines.damage import readable_entries
-from recollect.model.lines.draft import MetadataDraft, Stamp
 from recollect.model.lines.entry import CustomTitle, Tag
-from recollect.store.logs.log import Log
-from recollect.store.session_files import HomeBorder, lock_path
+from recollect.store.changes.labels import GivenLabel, LabelKind, give, label_line
+from recollect.store.session_files import HomeBorder
 
 LONGEST = 200
 _COPY_CHARACTERS = 80
@@ -38,7 +33,7 @@ _JOINER = "\u200d"  # holds emoji together; the one invisible character people d
 class LabelPlan(Struct, frozen=True):
     """A title or tag to be given: what it is now, what it will be, and the line that says so."""
 
-    what: Literal["title", "tag"]
+    what: LabelKind
     session: str
     home: Path
     path: Path
@@ -51,14 +46,14 @@ def titled(session: Session, title: str) -> LabelPlan:
     """The plan to rename a session."""
     earlier = [one.custom_title for one in _labels(session) if isinstance(one, CustomTitle)]
     title = title if _can_return(title, earlier) else checked_label("title", title)
-    return _planned("title", session, earlier, title, draft.custom_title(title))
+    return _planned("title", session, earlier, title)
 
 
 def tagged(session: Session, tag: str) -> LabelPlan:
     """The plan to tag a session."""
     earlier = [one.tag for one in _labels(session) if isinstance(one, Tag)]
     tag = tag if _can_return(tag, earlier) else checked_label("tag", tag)
-    return _planned("tag", session, earlier, tag, draft.tag(tag))
+    return _planned("tag", session, earlier, tag)
 
 
 def _labels(session: Session) -> list[CustomTitle | Tag]:
@@ -73,13 +68,8 @@ def _can_return(text: str, earlier: list[str]) -> bool:
 
 
 def apply(plan: LabelPlan, data: Path) -> None:
-    """Append the line. ``data`` is our own directory, where the lock lies."""
-    # A log behind a link is written where it lies, if that is in the home: the link stays a link.
-    log = HomeBorder(plan.home).require(plan.path)
-    if not log.is_file():
-        raise NotFound(f"session {plan.session}: its log is gone", hint=f"it was {plan.path}")
-    with Log(log, lock_path=lock_path(log, data)) as open_log:
-        open_log.append(plan.line)
+    """Append the line. ``data`` is our own directory; `recollect undo` lists the change."""
+    give(GivenLabel.new(plan.what, plan.session, plan.home, plan.path), plan.line, data)
 
 
 def checked_label(what: str, text: str) -> str:
@@ -95,7 +85,7 @@ def checked_label(what: str, text: str) -> str:
 
 def title_line(session_id: str, title: str) -> bytes:
     """The metadata line of a title."""
-    return _line(session_id, draft.custom_title(title))
+    return label_line("title", session_id, title)
 
 
 def copy_title(title: str, mark: str) -> str:
@@ -104,25 +94,11 @@ def copy_title(title: str, mark: str) -> str:
     return f"{words[:_COPY_CHARACTERS].strip() or 'Session'} {mark}"
 
 
-def _planned(
-    what: Literal["title", "tag"], session: Session, earlier: list[str], after: str, label: MetadataDraft
-) -> LabelPlan:
+def _planned(what: LabelKind, session: Session, earlier: list[str], after: str) -> LabelPlan:
     before = earlier[-1] if earlier else ""
     home = session.home.root
     HomeBorder(home).require(session.path)
-    return LabelPlan(what, session.id, home, session.path, before, after, _line(session.id, label))
-
-
-def _line(session_id: str, label: MetadataDraft) -> bytes:
-    stamp = Stamp(
-        uuid=str(uuid.uuid4()),
-        parent_uuid=None,
-        session_id=str(session_id),
-        timestamp=dt.datetime.now(dt.UTC),
-        cwd="",
-        version="",
-    )
-    return draft.claude_line(label, stamp)
+    return LabelPlan(what, session.id, home, session.path, before, after, label_line(what, session.id, after))
 
 
 class LabelDocument(ChangeDocument, frozen=True, kw_only=True):

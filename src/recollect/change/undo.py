@@ -1,20 +1,21 @@
 """Everything that can be taken back, in one list, and the one way to take it back.
 
-Whatever recollect changes in a home is kept in one of two stores below our own directory, both by ids that start with
-the time:
+Whatever recollect changes in a home is kept in one of three places, by ids that start with the time:
 
 * the journal of changes (``store/changes``, in ``undo/``): files that were replaced, made, moved or removed, by
   repair, redact, migrate, mv, settings, config, archive restore, sync pull and so on. An undo is a change too, so it can
   be undone.
 * the trash (``store/trash.py``, in ``trash/``): sessions that rm and cleanup took out as a whole. What is put back
   leaves the trash; ``rm`` takes it out again. Files that the client's next clean-up would delete get the present time.
+* the session logs themselves: a title or tag is a line that is added (``store/changes/labels.py``); taking it back adds
+  the one that was there before.
 
 What one command changed is one batch, listed and taken back by one id; each of its changes has an id of its own too.
 
 ``recollect undo`` and the page all find and undo here. Each takes our locks of the session logs that come back or change, and is refused where a client has one
 of those sessions open.
 
-Not kept, because nothing is lost: a title or tag is a line that is added to the log, and a fork is a new session.
+Not kept, because nothing is lost: a fork is a new session.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from recollect.errors import Ambiguous, Busy, NotFound, RecollectError, UsageErr
 from recollect.model.lines.ids import command_name
 from recollect.store.changes.batch import one_batch, word_of
 from recollect.store.changes.journal import Change, ChangeJournal, ChangeState, Step
+from recollect.store.changes.labels import given, taken_back
 from recollect.store.home import ClaudeHome
 from recollect.store.live import live_sessions
 from recollect.store.session_files import hold_logs
@@ -62,9 +64,10 @@ def journal_at(data: Path) -> ChangeJournal:
 
 
 def changes(data: Path) -> list[Change]:
-    """Every change of both stores, the newest first; what cannot be read comes last."""
+    """Every change, the newest first; what cannot be read comes last."""
     found = journal_at(data).changes()
     found += map(removal_of, trash_at(data).batches())
+    found += _label_changes(data)
     return sorted(found, key=lambda one: one.at, reverse=True)
 
 
@@ -145,6 +148,28 @@ def removal_of(one: TrashBatch) -> Change:
     )
 
 
+def _label_changes(data: Path) -> list[Change]:
+    """Titles and tags as changes."""
+    labels, undone, found = given(data), set[str](), []
+    for one in labels:  # an undo is newer than what it undoes
+        if one.undoes is not None and one.id not in undone:
+            undone.add(one.undoes)
+        found.append(
+            Change(
+                id=one.id,
+                what=word_of(one.id),
+                subject=one.session,
+                home=one.home,
+                at=one.at,
+                state="undone" if one.id in undone else "done",
+                steps=(Step("replace", one.path),),
+                undoes=one.undoes,
+                store="labels",
+            )
+        )
+    return found
+
+
 def _batch(data: Path, change: Change) -> TrashBatch:
     return trash_at(data).find(change.id)
 
@@ -160,6 +185,14 @@ def undo(data: Path, change: Change, *, force: bool = False) -> UndoResult:
     """
     if change.store == "batch":
         return _undone_batch(data, change, force=force)
+    if change.store == "labels":
+        if change.state != "done":
+            raise UsageError(
+                f"undo {change.id}: it is {change.state}", hint="only what is done can be undone"
+            )
+        done_label = taken_back(next(one for one in given(data) if one.id == change.id), data, force=force)
+        own = next(one for one in changes(data) if one.id == done_label.id)
+        return UndoResult(change, (done_label.path,), own)
     with _held(data, change):
         if change.store == "trash":
             paths = trash_at(data).restore(_batch(data, change), renewed_before(ClaudeHome(change.home)))
@@ -199,6 +232,11 @@ def forgotten(data: Path, change: Change) -> Change:
     kept = [
         one for one in changes(data) if one.id in (change.members or (change.id,)) and one.store == "journal"
     ]
+    if not kept and change.store == "labels":
+        raise UsageError(
+            f"undo {change.id}: nothing is kept but the log itself",
+            hint="`recollect secrets remove` cleans it",
+        )
     if not kept:
         raise UsageError(
             f"undo {change.id}: --forget does not apply to removed sessions",

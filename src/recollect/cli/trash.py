@@ -214,7 +214,8 @@ def _show(options: Namespace, changes: list[Change], noun: str) -> int:
         title = shortened(one.title, _TITLE_COLUMNS)
         output.say(visible(f"{one.id}  {one.state:<11}  {one.what} of {one.subject}  {title}".rstrip()))
         details = f"{counted(len(one.steps), 'file')}, {size(one.kept_bytes)} kept"
-        place = {"trash": "in the trash", "journal": "in the journal"}.get(one.store, "in journal or trash")
+        places = {"trash": "in the trash", "journal": "in the journal", "labels": "in its log"}
+        place = places.get(one.store, "in journal or trash")
         for line in wrapped(visible(f"{one.home}: {details} {place}"), "    ", "    "):
             output.say(line, "dim")
     output.say(f"{counted(len(changes), noun)}" if noun == "change" else f"{len(changes):,} {noun}")

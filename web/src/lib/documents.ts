@@ -76,7 +76,7 @@ export interface CacheSavingsDocument {
   uncached_usd: string | null
 }
 
-/** A change that can be taken back, where ``state`` is "done". ``undoes`` is the change that it reverted itself. ``what`` is the command's word, ``subject`` the session or path it was done to, ``home`` where its files belong. ``store`` says what keeps it: the journal, the trash, or several, where it stands for all ``members`` of a batch; ``batch`` names the command it is part of. ``kept_bytes`` is what is stored for it. ``set_aside`` are files of a change that was rolled back: originals that could not return because another program's file has their place, and files of ours that others had written to. ``late_bytes`` were written to originals after they had been replaced, by programs that still had them open: an undo restores them too. */
+/** A change that can be taken back, where ``state`` is "done". ``undoes`` is the change that it reverted itself. ``what`` is the command's word, ``subject`` the session or path it was done to, ``home`` where its files belong. ``store`` says what keeps it: the journal, the trash, the log itself (labels), or several, where it stands for all ``members`` of a batch; ``batch`` names the command it is part of. ``kept_bytes`` is what is stored for it. ``set_aside`` are files of a change that was rolled back: originals that could not return because another program's file has their place, and files of ours that others had written to. ``late_bytes`` were written to originals after they had been replaced, by programs that still had them open: an undo restores them too. */
 export interface Change {
   id: string
   what: string
@@ -90,7 +90,7 @@ export interface Change {
   set_aside: string[]
   late_bytes: number
   batch: string
-  store: 'batch' | 'journal' | 'trash'
+  store: 'batch' | 'journal' | 'labels' | 'trash'
   title: string
   members: string[]
 }

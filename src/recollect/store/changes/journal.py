@@ -51,7 +51,7 @@ class Change(Struct, frozen=True):
     """A change that can be taken back, where ``state`` is "done". ``undoes`` is the change that it reverted itself.
 
     ``what`` is the command's word, ``subject`` the session or path it was done to, ``home`` where its files belong.
-    ``store`` says what keeps it: the journal, the trash, or several, where it stands for all ``members`` of a batch;
+    ``store`` says what keeps it: the journal, the trash, the log itself (labels), or several, where it stands for all ``members`` of a batch;
     ``batch`` names the command it is part of. ``kept_bytes`` is what is stored for it. ``set_aside`` are files of a
     change that was rolled back: originals that could not return because another program's file has their place, and
     files of ours that others had written to. ``late_bytes`` were written to originals after they had been replaced, by
@@ -70,7 +70,7 @@ class Change(Struct, frozen=True):
     set_aside: tuple[Path, ...] = ()
     late_bytes: int = 0
     batch: str = ""
-    store: Literal["journal", "trash", "batch"] = "journal"
+    store: Literal["journal", "trash", "batch", "labels"] = "journal"
     title: str = ""
     members: tuple[str, ...] = ()
 
