@@ -105,10 +105,12 @@ def digits_of(secret: str) -> str:
     return fingerprint(secret, fingerprint_key(data_dir()))
 
 
+@pytest.mark.parametrize("at_once", [200, 1])
 def test_a_secret_is_removed_everywhere_and_no_other(
-    own_home: Path, capsys: pytest.CaptureFixture[str]
+    own_home: Path, at_once: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From sessions, history, notes, archive, trash and the index; what it says is true byte for byte."""
+    monkeypatch.setattr("recollect.change.redact._AT_ONCE", at_once)
     first, second = shared(own_home / ".claude")
     before = state(own_home / ".claude")
     assert 0 == main(["secrets", "remove", digits_of(first)])
@@ -143,8 +145,10 @@ def test_a_secret_in_settings_or_an_open_session_stays_and_is_named(
     done = json.loads(shown.out)
 
     assert {"settings", "log", "history"} == {one["role"] for one in done["left"]}
-    assert "none is left" not in shown.out
     assert "a client has its session open" in shown.err
+    assert 4 == main(["secrets", "remove", digits_of(first), "--apply"])
+    again = capsys.readouterr().out
+    assert again.startswith("Not removed: "), again
     assert first not in next(home.glob(f"projects/*/{TWO}.jsonl")).read_text()
 
 

@@ -227,7 +227,8 @@ def _by_secret(options: Namespace, home: Homes, data: Path) -> int:
         plan = redact_service.remove_secrets(home, chosen, data, own_cache(options))
     else:
         plan = redact_service.planned_secrets(home, chosen, data)
-    secrets = by_secret((*plan.findings, *(one for copy in plan.copies for one in copy.findings), *plan.left))
+    changed = [*plan.findings, *(one for copy in plan.copies for one in copy.findings)]
+    secrets = by_secret((*changed, *plan.left))
     if missing := chosen - {one.fingerprint for one in secrets}:
         _status(plan.unread, ())
         raise NotFound(
@@ -245,15 +246,17 @@ def _by_secret(options: Namespace, home: Homes, data: Path) -> int:
             }
         )
     else:
-        _tell_by_secret(options, plan, secrets)
+        _tell_by_secret(options, plan, by_secret(changed), data)
     for note in plan.notes:
         output.note(visible(note))
     return _status(plan.unread, plan.left if options.apply else ())
 
 
-def _tell_by_secret(options: Namespace, plan: RedactionPlan, secrets: Sequence[FoundSecret]) -> None:
+def _tell_by_secret(
+    options: Namespace, plan: RedactionPlan, secrets: Sequence[FoundSecret], data: Path
+) -> None:
     read = " in what could be read" if plan.unread else ""
-    if not secrets:
+    if not secrets and not plan.left:
         output.say(f"No secrets found{read}: nothing to do")
         return
     files = [*plan.files, *plan.copies]
@@ -266,7 +269,10 @@ def _tell_by_secret(options: Namespace, plan: RedactionPlan, secrets: Sequence[F
     if not files:
         return
     if not options.apply:
-        output.say("This cannot be undone, nor can changes whose originals hold them (undo data).")
+        undo_root = data / "undo"
+        changes = {one.path.relative_to(undo_root).parts[0] for one in plan.copies if one.role == "undo"}
+        others = f", nor can {', '.join(map(visible, sorted(changes)))}: their originals hold it"
+        output.say(f"This cannot be undone{others if changes else ''}.")
         words = ["--all"] if options.all else options.names
         say_end(options, command(options, "secrets", "remove", *words, "--apply"), "")
     elif not plan.left:

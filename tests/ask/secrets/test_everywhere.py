@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 from recollect.ask.library import Home
+from recollect.ask.secrets.redactor import Fingerprints
 from recollect.ask.secrets.scan import scan
 from recollect.ask.sessions.session import Session
 from recollect.change.redact import planned_everywhere, redact, redact_everywhere
@@ -148,3 +149,21 @@ def test_the_command_says_what_it_did(home: Path, data: Path, capsys: pytest.Cap
     assert "cannot be undone" in planned
     assert all(f"({role}," in planned for role in ROLES)
     assert "none is left" in done
+
+
+def test_a_plan_by_secret_names_the_changes_that_can_no_longer_be_undone(
+    home: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their originals hold the secret, and are deleted; another secret stays."""
+    options = ["--home", str(home), "--data", str(data)]
+    digits = Fingerprints(data)(token("prompt"))
+    changes = [path.name for path in (data / "undo").iterdir() if path.is_dir()]
+    capsys.readouterr()
+    assert 0 == main([*options, "secrets", "remove", digits])
+    planned = capsys.readouterr().out
+    assert [name for name in changes if name in planned.partition("cannot be undone, nor can ")[2]]
+    assert 0 == main([*options, "secrets", "remove", digits, "--apply"])
+    text = every_byte(home, data)
+
+    assert (False, True) == (token("prompt") in text, token("input") in text)
+    assert "none is left" in capsys.readouterr().out

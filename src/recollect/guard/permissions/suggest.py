@@ -273,7 +273,8 @@ class _PromptSorter:
         elif project_code:
             self.count(call, "project code", _SAVED_BY["project code"])
         elif ruling := next((part.rule for part in held if part.rule is not None), None):
-            asks = f"{ruling} asks each time" if ruling.startswith(BUILT_IN) else f"your rule {ruling} asks"
+            name = ruling.removeprefix(BUILT_IN)
+            asks = f"your rule {ruling} asks" if name == ruling else f"always asked about: {name}"
             self.count(call, "nothing", asks)
         elif call.tool == "Bash" and not any(map(_needs_more, (part.text for part in held))):
             self.count(call, "sandbox", _SAVED_BY["sandbox"])
