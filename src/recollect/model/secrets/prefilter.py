@@ -1,8 +1,9 @@
 """The quick look: which lines may hold a secret, and which cannot.
 
 Gigabytes of logs hold a handful of secrets, so nearly every line must be skipped without parsing. All needles are
-searched in one pass, by Vectorscan at memory speed or by ``re`` where there is no wheel of it or the text is short. A text is
-searched as it is, and once more without line breaks and colours; base64 and escapes of an address are searched decoded.
+searched in one pass, by Vectorscan at memory speed or by ``re`` where there is no wheel of it or the text is short. What
+stands near colours, or near a line break in a token, is searched once more without them; base64 and escapes of an address
+are searched decoded.
 
 The promise is one-sided: a skipped line has nothing the finder would find (except for the rare cases that
 ``tests/model/secrets`` counts); other lines may have nothing either. Lines are raw: a secret may be escaped in JSON, broken
@@ -41,11 +42,16 @@ def suspects(block: bytes) -> list[TextSpan]:
 
 def regions(text: bytes) -> list[TextSpan]:
     """The parts of a text that need a closer look, with their surroundings; they do not overlap."""
-    merged: list[TextSpan] = []
-    for start, end in sorted(
-        (_word_before(text, first - BEFORE), _word_behind(text, last + behind))
+    return _merged(
+        TextSpan(_word_before(text, first - BEFORE), _word_behind(text, last + behind))
         for first, last, behind in _matches(text)
-    ):
+    )
+
+
+def _merged(spans: Iterable[TextSpan]) -> list[TextSpan]:
+    """In order, those that touch as one."""
+    merged: list[TextSpan] = []
+    for start, end in sorted(spans):
         if merged and start <= merged[-1].end:
             merged[-1] = TextSpan(merged[-1].start, max(end, merged[-1].end))
         else:
@@ -68,63 +74,69 @@ def _word_behind(text: bytes, place: int) -> int:
 _Match = tuple[int, int, int]
 
 
-def _matches(block: bytes, *, is_inside: bool = False) -> Iterator[_Match]:
-    """What may be a secret. ``is_inside``: in a text that was decoded from another one, in which no third is looked for."""
-    has_colours = False
-    for needle, *match in _needle_matches(block, is_inside):
-        has_colours |= needle.kind == COLOUR
-        if needle.kind != COLOUR:
-            yield match[0], match[1], needle.behind
-    plain = _PlainText(block, has_colours=has_colours)
-    if len(plain.text) < len(block):
-        for needle, start, end in _needle_matches(plain.text, is_inside):
-            if needle.kind != COLOUR:
+def _matches(block: bytes) -> Iterator[_Match]:
+    """What may be a secret."""
+    return _matches_with(scan_engine() if len(block) >= _WORTH_THE_ENGINE else None, block)
+
+
+def _matches_with(engine: ScanEngine | None, block: bytes, *, is_inside: bool = False) -> Iterator[_Match]:
+    """``is_inside``: in a text that was decoded from another one, in which no third is looked for."""
+    divided: list[TextSpan] = []
+    for needle, start, end in _needle_matches(engine, block, is_inside):
+        if needle.kind == DIVIDED:
+            divided.append(TextSpan(max(start - BEFORE, 0), min(end + needle.behind, len(block))))
+        else:
+            yield start, end, needle.behind
+    if divided:
+        plain = _PlainText(block, divided)
+        for needle, start, end in _needle_matches(engine, plain.text, is_inside):
+            if needle.kind != DIVIDED:
                 yield plain.source(start), plain.source(end - 1) + 1, needle.behind
 
 
-def _needle_matches(block: bytes, is_inside: bool) -> Iterator[tuple[Needle, int, int]]:
+def _needle_matches(
+    engine: ScanEngine | None, block: bytes, is_inside: bool
+) -> Iterator[tuple[Needle, int, int]]:
     end_of_run = 0
-    for needle, start, end in _search(block):
+    for needle, start, end in _search(engine, block):
         if needle.kind == BASE64:
             if not is_inside and end > end_of_run:
-                end_of_run, holds_secret = _in_base64(block, end)
+                end_of_run, holds_secret = _in_base64(engine, block, end)
                 if holds_secret:
                     yield needle, start, end_of_run
-        elif _counts(needle, block, end, is_inside):
+        elif _counts(engine, needle, block, end, is_inside):
             yield needle, start, end
 
 
-def _counts(needle: Needle, block: bytes, end: int, is_inside: bool) -> bool:
+def _counts(engine: ScanEngine | None, needle: Needle, block: bytes, end: int, is_inside: bool) -> bool:
     """Whether a match of a needle may be a secret."""
-    if needle.kind == TOKEN:
-        return _token(rb"(?s:.{0,40}?)").match(block, max(end - 40, 0)) is not None
+    if needle.kind == SHORT_START:
+        return _token().match(block, end - needle.length) is not None
     if needle.kind == NAMED_VALUE:
         # What is random has a digit, a name in a program seldom. A path behind a name is what ``grep`` prints of programs.
         if _PATH.match(block, max(end - 16, 0)):
             return False
         rest = _REST_OF_VALUE.match(block, end)
         return _DIGIT.search(block, max(end - 16, 0), end if rest is None else rest.end()) is not None
-    return needle.kind != PERCENT or (not is_inside and _is_in_address(block, end))
+    return needle.kind != PERCENT or (not is_inside and _is_in_address(engine, block, end))
 
 
 _DIGIT = re.compile(rb"[0-9]")
 # In a line of its own; keys of the same letters are longer than its names.
 _PATH = re.compile(rb"(?:(?<=\n)|(?<=\\)n|(?<=\\n))/(?!(?:[0-9A-Za-z+/]|\\n|\n *){39})")
-_REST_OF_VALUE = re.compile(rb"[0-9A-Za-z_~+/=.-]{0,400}")
+_BREAK = rb"(?:\\r)?(?:\\n|\r?\n)[ +]{0,8}"
+_REST_OF_VALUE = re.compile(rb"(?:[0-9A-Za-z_~+/=.-]|%s){0,400}" % _BREAK)
 
 
 # --- texts inside -------------------------------------------------------------------------------------------
 
-_BREAK = rb"(?:\\n|\n)[ +]{0,8}"
-_BREAKS = re.compile(_BREAK)
-_INDENT = re.compile(rb"\n[ +]{0,8}")
 _LETTERS = re.compile(rb"[0-9A-Za-z+/]*")
-_RUN = re.compile(rb"[0-9A-Za-z+/]+(?:(?:\\r|\r)?%s[0-9A-Za-z+/]+)*" % _BREAK)
+_RUN = re.compile(rb"[0-9A-Za-z+/]+(?:%s[0-9A-Za-z+/]+)*" % _BREAK)
 _LONGEST_TEXT = 1 << 20
 _ADDRESS = re.compile(rb"[0-9A-Za-z_.~%+=&?-]*")
 
 
-def _in_base64(block: bytes, end: int) -> tuple[int, bool]:
+def _in_base64(engine: ScanEngine | None, block: bytes, end: int) -> tuple[int, bool]:
     """The end of the run of base64 whose first letters end here, and whether it may hold a secret."""
     start = end - SHORTEST_BASE64
     run = _RUN.match(block, start, min(start + _LONGEST_TEXT, len(block)))
@@ -132,50 +144,54 @@ def _in_base64(block: bytes, end: int) -> tuple[int, bool]:
     # The first letter may be that of an escape, or the mark of a line in a patch.
     for first in (start, start + 1):
         if binascii.a2b_base64(block[first : first + 24]).isascii():
-            own = re.sub(rb"(?:\\r|\r)?%s" % _BREAK, b"", run[0])[first - start :]
+            own = re.sub(_BREAK, b"", run[0])[first - start :]
             text = binascii.a2b_base64(own[: len(own) - (len(own) % 4 == 1)] + b"==")
-            return run.end(), any(True for _ in _matches(text, is_inside=True))
+            return run.end(), any(True for _ in _matches_with(engine, text, is_inside=True))
     return run.end(), False
 
 
-def _is_in_address(block: bytes, place: int) -> bool:
+def _is_in_address(engine: ScanEngine | None, block: bytes, place: int) -> bool:
     """Whether the words around an escape of an address hold a secret once they are decoded."""
     least = max(0, place - 300)
     before = _ADDRESS.match(block[least:place][::-1])
     behind = _ADDRESS.match(block, place, place + 300)
     assert before is not None and behind is not None  # noqa: S101, PT018 - an expression that matches nothing too
     text = unquote_to_bytes(block[place - before.end() : behind.end()])
-    return any(True for _ in _matches(text, is_inside=True))
+    return any(True for _ in _matches_with(engine, text, is_inside=True))
 
 
 # What they begin with is tried first.
-_COLOURS = re.compile(rb"(?=[\\\x1b^\[\n])(?:%s|%s)" % (TERMINAL_CODE.encode(), _BREAK))
+_LEFT_OUT = re.compile(rb"(?=[\\\x1b^\[\r\n])(?:%s|%s)" % (TERMINAL_CODE.encode(), _BREAK))
 
 
 class _PlainText:
-    """A text without line breaks, what indents the next line, and colours."""
+    """Parts of a text without line breaks, what indents the next line, and colours."""
 
-    def __init__(self, block: bytes, *, has_colours: bool) -> None:
-        self._block, self._left_out = block, _COLOURS if has_colours else _BREAKS
-        # Written in one way they are found several times as fast.
-        self.text = (
-            self._left_out.sub(b"", block) if has_colours else _INDENT.sub(b"", block.replace(b"\\n", b"\n"))
-        )
-
-    @functools.cached_property
-    def _pieces(self) -> tuple[list[int], list[int]]:
-        """Where the pieces of the text begin, in it and in the block. Few blocks are asked."""
-        starts, places = [0], [0]
-        for found in self._left_out.finditer(self._block):
-            starts.append(starts[-1] + found.start() - places[-1])
-            places.append(found.end())
-        return starts, places
+    def __init__(self, block: bytes, parts: list[TextSpan]) -> None:
+        pieces: list[bytes] = []
+        # Where the pieces of the text begin, in it and in the block.
+        self._starts, self._places = list[int](), list[int]()
+        length = 0
+        for first, last in _merged(parts):
+            place = first
+            for start, end in [
+                *(code.span() for code in _LEFT_OUT.finditer(block, first, last)),
+                (last, last),
+            ]:
+                pieces.append(block[place:start])
+                self._starts.append(length)
+                self._places.append(place)
+                length += start - place
+                place = end
+            # Each part is a line.
+            pieces.append(b"\n")
+            length += 1
+        self.text = b"".join(pieces)
 
     def source(self, place: int) -> int:
         """Where a letter stands in the block."""
-        starts, places = self._pieces
-        at = bisect_right(starts, place) - 1
-        return places[at] + place - starts[at]
+        at = bisect_right(self._starts, place) - 1
+        return self._places[at] + place - self._starts[at]
 
 
 # --- what is searched for, derived from the patterns ----------------------------------------------------------
@@ -187,14 +203,16 @@ SHORTEST_BASE64 = 27
 
 
 class Needle(NamedTuple):
-    """An expression, how many bytes behind its end are searched, and what else is asked of a match."""
+    """An expression, how many bytes behind its end are searched, what else is asked of a match; its length, if it has one."""
 
     expression: bytes
     behind: int = BEHIND
     kind: int = 0
+    length: int = 0
 
 
-TOKEN, NAMED_VALUE, BASE64, PERCENT, COLOUR = range(1, 6)
+# DIVIDED: a colour, or a line break in a token. What it divides is searched for without it.
+SHORT_START, NAMED_VALUE, BASE64, PERCENT, DIVIDED = range(1, 6)
 _WORD = rb"[0-9A-Za-z_+/=.:$~-]"
 _VALUE = rb"[0-9A-Za-z_~+/=.-]"
 _BESIDE = rb"[\\\"'` \]]"
@@ -206,27 +224,57 @@ _SHORT = 4
 @functools.cache
 def needles() -> list[Needle]:
     """All of them; the index of one is its number in the engine."""
-    starts = sorted({start.encode() for token in TOKENS for start in token.starts})
-    tokens = (
-        trie(some) for _, some in groupby(starts, key=lambda start: start[:1])
-    )  # all in one are too many
+    starts = _token_starts()
+    short = [start for start in starts if len(start) <= _SHORT]
+    # By their first letters: all in one are too many.
+    tries = [
+        (trie(some), trie(one for one in some if len(one) > _SHORT)) for some in _by_first_letter(starts)
+    ]
+    by_length = {
+        length: trie(one for one in short if len(one) == length) for length in sorted(set(map(len, short)))
+    }
     run = rb"[0-9A-Za-z+/]{%d}" % SHORTEST_BASE64
     return [
-        *(Needle(rb"%s%s{10}" % (one, _WORD), kind=TOKEN) for one in tokens),
+        *(Needle(rb"%s%s{10}" % (long, _WORD)) for _, long in tries if long),
+        *(
+            Needle(rb"%s%s{10}" % (some, _WORD), kind=SHORT_START, length=length + 10)
+            for length, some in by_length.items()
+        ),
+        *(Needle(rb"%s%s*%s%s" % (some, _WORD, _BREAK, _WORD), KEY_BEHIND, DIVIDED) for some, _ in tries),
+        *(Needle(one, KEY_BEHIND, DIVIDED) for one in _divided_starts(starts)),
         *_others(),
         Needle(run, kind=BASE64),
     ]
 
 
+def _token_starts() -> list[bytes]:
+    return sorted({start.encode() for token in TOKENS for start in token.starts})
+
+
+def _by_first_letter(words: Iterable[bytes]) -> Iterator[list[bytes]]:
+    return (list(some) for _, some in groupby(words, key=lambda word: word[:1]))
+
+
+def _divided_starts(starts: Iterable[bytes]) -> list[bytes]:
+    """A line break inside the beginning or the mark of a token. Thousands of literals take less time than one choice."""
+    return sorted(
+        {
+            re.escape(start[max(0, at - 6) : at]) + line_break + re.escape(start[at : at + 4])
+            for start in (*starts, b"_mmk", b"AZDO")
+            for at in range(1, len(start))
+            for line_break in (rb"\\n", rb"\\n  ", rb"\\n    ", rb"\\r\\n", rb"\n")
+        }
+    )
+
+
 @functools.cache
-def _token(before: bytes = b"") -> re.Pattern[bytes]:
+def _token() -> re.Pattern[bytes]:
     """A beginning of a token and letters behind it. Two or three letters are chance in data: what follows them must fit."""
-    starts = {start for token in TOKENS for start in token.starts}
-    long = trie(start.encode() for start in starts if len(start) > _SHORT)
+    long = trie(start for start in _token_starts() if len(start) > _SHORT)
     short = (
         re.escape(start) + token.body for token in TOKENS for start in token.starts if len(start) <= _SHORT
     )
-    return re.compile(rb"%s(?:%s%s{10}|%s)" % (before, long, _WORD, "|".join(short).encode()))
+    return re.compile(rb"%s%s{10}|%s" % (long, _WORD, "|".join(short).encode()))
 
 
 def trie(words: Iterable[bytes]) -> bytes:
@@ -256,14 +304,25 @@ def _others(has_digit: bytes = b"") -> Iterator[Needle]:
     # A name that contains another is matched by that one.
     shortest = [one.encode() for one in words if not any(less in one for less in words - {one})]
     # Counted repetitions would make these slower, and this several times as slow.
-    yield Needle(rb"(?i:%s)[\w.-]*%s%s%s{16}" % (trie(shortest), _GLUE, has_digit, _VALUE), kind=NAMED_VALUE)
-    yield Needle(rb"(?i)(?:bearer|basic)[\s\\\"'nrt]{1,4}%s{10}" % _VALUE)
-    yield Needle(rb"(?i)(?:(?:sess|sid)[\w.-]*|[?&;]sig)=%s{16}" % _VALUE)
+    value = rb"(?:%s{16}|%s+%s%s)" % (_VALUE, _VALUE, _BREAK, _VALUE)
+    yield Needle(rb"(?i:%s)[\w.-]*%s%s%s" % (trie(shortest), _GLUE, has_digit, value), kind=NAMED_VALUE)
+    yield Needle(
+        rb"(?i)(?:bearer|basic)[\s\\\"'nrt]{1,4}(?:%s{10}|%s{1,9}%s%s)" % (_VALUE, _VALUE, _BREAK, _VALUE)
+    )
+    yield Needle(rb"(?i)(?:(?:sess|sid)[\w.-]*|[?&;]sig)=%s" % value)
     yield Needle(rb"_mmk|AZDO|[0-9a-f]{28}-us")
-    given = rb"[\w.-]{0,20}%s{0,6}(?:[:=,]|=>|value\\?=)%s{0,8}[^\s\"'`\\,;]{4}" % (_BESIDE, _BESIDE)
+    given = rb"[\w.-]{0,20}%s{0,6}(?:[:=,]|=>|value\\?=)%s{0,8}(?:[^\s\"'`\\,;]|%s){4}" % (
+        _BESIDE,
+        _BESIDE,
+        _BREAK,
+    )
     yield Needle(rb"(?i)(?:passw(?:or)?d|passphrase|pwd)%s" % given)
     yield Needle(rb"(?i)login[^\n]{0,120}password[ \\\n]")
-    yield Needle(rb"://[^\s:/?#@\"'`<>\\]{0,100}:[^\s/?#@\"'`<>\\]{3,200}@")
+    password = rb"[^\s/?#@\"'`<>\\]"
+    yield Needle(
+        rb"://[^\s:/?#@\"'`<>\\]{0,100}:(?:%s{3,200}|%s{1,200}%s%s{1,100})@"
+        % (password, password, _BREAK, password)
+    )
     yield Needle(rb"(?i)//(?:hooks\.slack|[a-z]{0,8}\.?discord|[\w-]{1,60}\.webhook\.office)")
     yield Needle(rb"(?i)curl[^\n]{0,400} (?:-u|--user)")
     yield Needle(rb"\\u00[2-7]")
@@ -272,7 +331,7 @@ def _others(has_digit: bytes = b"") -> Iterator[Needle]:
     yield Needle(rb"sig=[0-9A-Za-z+/%]{43}")
     yield Needle(rb"(?i)private key", KEY_BEHIND)
     colour = rb"(?:1[bB]|\x1b|\\e|033|\^\[)\[|\[[0-9]{1,3}(?:[;:][0-9]{1,3}){0,8}m|[bBe3\x1b]\][0-9]{1,4};"
-    yield Needle(colour, kind=COLOUR)
+    yield Needle(colour, kind=DIVIDED)
 
 
 # --- search -------------------------------------------------------------------------------------------------
@@ -281,9 +340,8 @@ def _others(has_digit: bytes = b"") -> Iterator[Needle]:
 _WORTH_THE_ENGINE = 1 << 14
 
 
-def _search(block: bytes) -> Iterator[tuple[Needle, int, int]]:
+def _search(engine: ScanEngine | None, block: bytes) -> Iterator[tuple[Needle, int, int]]:
     """Each needle that matches, from where to where; the engine says only where a match ends."""
-    engine = scan_engine() if len(block) >= _WORTH_THE_ENGINE else None
     if engine is not None:
         for number, end in engine.scan(block):
             yield needles()[number], end - 1, end
@@ -301,8 +359,9 @@ def _search(block: bytes) -> Iterator[tuple[Needle, int, int]]:
 @functools.cache
 def _expressions() -> list[tuple[Needle, re.Pattern[bytes]]]:
     token = (Needle(b""), _token())
+    line_break = Needle(rb"(?<=%s)%s(?=%s)" % (_WORD, _BREAK, _WORD), KEY_BEHIND, DIVIDED)
     # Of two matches that overlap ``re`` gives the first: a name must not be taken for the value.
-    others = [*_others(rb"(?=%s{0,400}[0-9])" % _VALUE), needles()[-1]]
+    others = [line_break, *_others(rb"(?=%s{0,400}[0-9])" % _VALUE), needles()[-1]]
     return [token, *((needle, re.compile(needle.expression)) for needle in others)]
 
 
