@@ -156,7 +156,7 @@ class TaskDialect(DocumentDialect):
         spoken = [one for one in sent if isinstance(one, dict)] if isinstance(sent, list) else []
         models = fitted(_beside(unit, _ABOUT), _MODELS).fields.get("model_usage") or []
         # A message that is written again has the time of the one that it replaces.
-        seen = list({one.get("ts"): one for one in document if isinstance(one, dict)}.values())
+        seen = list({str(one.get("ts")): one for one in document if isinstance(one, dict)}.values())
         return list(_merged(seen, _turns(spoken), models))
 
 

@@ -60,7 +60,7 @@ def rows(tables: Tables, session: str) -> list[Fields]:
         parents = list(tables.rows("sessions", *_SESSION, where="id = ?", bound=(above,)))
         above = parents[0].get("parent_session_id") if parents else None
     messages = tables.rows("messages", *_MESSAGE, where="session_id = ?", bound=(session,))
-    in_order = sorted(messages, key=lambda row: row.get("created_at") or 0)
+    in_order = sorted(messages, key=lambda row: millis(row.get("created_at")) or "")
     heads = [{"table": "sessions", **row, "root": root} for row in found]
     return [*heads, *(decoded(row, "parts") for row in in_order)] if in_order else []
 

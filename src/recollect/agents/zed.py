@@ -70,7 +70,10 @@ def _document(row: Fields) -> Fields:
     data = row.get("data")
     data = data.encode() if isinstance(data, str) else data
     if row.get("data_type") == "zstd" and isinstance(data, bytes):
-        data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read(LONGEST_VALUE + 1)
+        try:
+            data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read(LONGEST_VALUE + 1)
+        except zstandard.ZstdError as cause:
+            raise ValueError(str(cause)) from cause
     if not isinstance(data, bytes) or len(data) > LONGEST_VALUE:
         raise ValueError(f"no thread, or one of more than {LONGEST_VALUE:,} bytes")
     value = parsed(data)
