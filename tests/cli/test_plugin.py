@@ -148,3 +148,28 @@ def test_versions_agree() -> None:
     }
 
     assert {__version__} == found
+
+
+@pytest.mark.parametrize(
+    "before", [None, b'{"statusLine": {"type": "command", "command": "mine"}, "a": 1}\n']
+)
+def test_the_status_line_is_set_and_its_undo_brings_back_every_byte(
+    before: bytes | None, settled: Settled, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan changes nothing and shows what would be replaced; a second time there is nothing to do."""
+    if before is not None:
+        settled.file.write_bytes(before)
+    words = ["--home", str(settled.home), "--data", str(settled.data)]
+
+    def state() -> bytes | None:
+        return settled.file.read_bytes() if settled.file.exists() else None
+
+    assert 0 == main([*words, "limits", "statusline", "--install"])
+    assert ("mine" in capsys.readouterr().out, before) == (before is not None, state())
+    assert 0 == main([*words, "limits", "statusline", "--install", "--apply", "--json"])
+    done = json.loads(capsys.readouterr().out)
+    assert "recollect limits statusline" == settled.value["statusLine"]["command"]
+    assert 0 == main([*words, "limits", "statusline", "--install", "--apply"])
+    assert "set already" in capsys.readouterr().out
+    assert 0 == main(done["undo"].split()[1:])
+    assert before == state()

@@ -1,4 +1,4 @@
-"""The commands ``mcp plugin``, ``rules flags`` and ``rules restore``: what the client reads beside its sessions."""
+"""The commands ``mcp plugin``, ``limits statusline --install``, ``rules flags`` and ``rules restore``: what the client reads beside its sessions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from argparse import ArgumentParser, Namespace
 from msgspec import structs
 
 from recollect.change.plugin import (
+    STATUS_LINE,
     PluginPart,
     PluginPlan,
     archive_session,
@@ -21,7 +22,7 @@ from recollect.change.settings import config_rescue
 from recollect.change.settings.config_rescue import (
     ConfigRestore,
 )
-from recollect.change.settings.settings import FeatureFlags, changed, newest
+from recollect.change.settings.settings import FeatureFlags, changed, newest, planned
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import claude_directories, directories, no_claude_home, only_home
 from recollect.cli.terminal.options import add_apply, add_json, command, flag, own_data, say_end, undo_of
@@ -78,6 +79,45 @@ def run_plugin(options: Namespace) -> int:
 _NOT_ON_PATH = (
     "recollect is not on PATH: the client could not start its server; install it with pipx or uv tool"
 )
+
+
+def add_statusline_options(parser: ArgumentParser) -> None:
+    add_apply(parser)
+
+
+def run_statusline(options: Namespace) -> int:
+    """Set the status line of the user's settings; what was there before comes back by its undo."""
+    found = planned(only_home(options), ".", "user", "statusLine", STATUS_LINE)
+    applied = changed(found.plan, own_data(options)) if options.apply else None
+    undo = command(options, "undo", applied.id, "--apply") if applied else None
+    notes = [] if shutil.which("recollect") else [_NO_STATUS_LINE]
+    if options.json:
+        return output.print_json(
+            {
+                "applied": applied is not None,
+                "undo": undo,
+                "file": found.file,
+                "before": found.before,
+                "after": found.after,
+                "changes": found.plan is not None,
+                "notes": notes,
+            }
+        )
+    if found.plan is None:
+        output.say(f"{visible(str(found.file))}: the status line is set already")
+    else:
+        verb = "Set" if applied else "Would set"
+        output.say(f"{verb} statusLine in {visible(str(found.file))} to: {STATUS_LINE['command']}")
+        if found.before is not None:
+            output.say(f"  instead of: {visible(json.dumps(found.before, ensure_ascii=False))}", "yellow")
+    for note in notes:
+        output.say(note, "yellow")
+    if found.plan is not None:
+        say_end(options, command(options, "limits", "statusline", "--install", "--apply"), undo or "")
+    return 0
+
+
+_NO_STATUS_LINE = "recollect is not on PATH: the agent could not run it; install it with pipx or uv tool"
 
 
 def _parts(options: Namespace) -> list[PluginPart]:

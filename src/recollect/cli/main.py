@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "limits": ("recollect.cli.budget", "budgets, the five-hour and weekly limits"),
     "limits --watch": ("recollect.cli.watch", "live sessions and their cost, as they run"),
     "limits statusline": ("recollect.cli.statusline", "one line for the agent's status line"),
+    "limits statusline --install": ("recollect.cli.client:statusline", "set the agent's status line"),
     "protect": ("recollect.cli.protect:protect", "archive every session, every hour, by itself"),
     "protect now": ("recollect.cli.archive:now", "archive sessions now"),
     "protect list": ("recollect.cli.archive:list", "list the archived sessions"),
