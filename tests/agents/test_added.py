@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -713,3 +715,37 @@ def test_what_a_gateway_puts_before_a_prompt_is_not_typed(
     (listed,) = _asked(capsys, "list", "--agent", "openclaw")["sessions"]
     assert (listed["title"], listed["first_prompt"]) == ("Paint the door", "Paint the door")
     assert _asked(capsys, "search", "The post is open")["sessions"]
+
+
+_ODD = ([], 7, "x", [{}], None, {"a": []})
+
+
+def _places(value: object, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a record or a document, each from its top."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, one in inner:
+        yield (*above, name)
+        yield from _places(one, (*above, name))
+
+
+def test_a_field_of_another_type_never_hides_a_session(added: Added, own_home: Path, tmp_path: Path) -> None:
+    """Every place in turn is something that no client writes there: each pass goes on, and no file is called unreadable."""
+    home, number = own_home / added.home, 0
+    for name, said in added.files.items():
+        path = home / name
+        if path.suffix in (".db", ".sqlite3"):
+            continue
+        before = path.read_text()
+        for place in _places(said):
+            number += 1
+            record = copy.deepcopy(said)
+            inner: Any = record
+            for step in place[:-1]:
+                inner = inner[step]
+            inner[place[-1]] = _ODD[number % len(_ODD)]
+            lines = record if isinstance(record, list) else [record]
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            mirror = AgentMirror(added.agent, home, tmp_path / str(number))
+            mirror.refresh()
+            assert [one for one in mirror.problems if "no session" not in one.reason] == [], place
+        path.write_text(before)
