@@ -717,7 +717,7 @@ def test_what_a_gateway_puts_before_a_prompt_is_not_typed(
     assert _asked(capsys, "search", "The post is open")["sessions"]
 
 
-_ODD = ([], 7, "x", [{}], None, {"a": []})
+_ODD: tuple[object, ...] = ([], 7, "x", [{}], None, {"a": []})
 
 
 def _places(value: object, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
