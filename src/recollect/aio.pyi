@@ -252,6 +252,8 @@ class Session:
         """Whether only the archive has it."""
     async def glance(self) -> LogSummary:
         """See ``Session.glance``."""
+    async def among_others(self, seen: LogSummary) -> LogSummary:
+        """See ``Session.among_others``."""
     async def title(self) -> str:
         """See ``Session.title``."""
     async def continued_in(self) -> str | None:

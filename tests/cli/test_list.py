@@ -11,6 +11,7 @@ import pytest
 
 from recollect.cli.main import main
 from tests.cli.session_logs import OTHER, SESSION, SessionLog, drives_a_terminal, hostile, talk, text
+from tests.small_home import ONE, prompt, put
 
 
 def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -192,3 +193,36 @@ def test_groups_have_a_heading(own_home: Path, tmp_path: Path, capsys: pytest.Ca
 
     assert f"{root}  (2 sessions, 2 directories)" == shown[0]
     assert [OTHER[:8], SESSION[:8]] == [line.split()[0] for line in shown[1:]]
+
+
+def test_a_first_prompt_of_many_sessions_is_no_title(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next prompt is, on every surface; three sessions are not many, and without a next one there is no better."""
+    home = own_home / ".claude"
+    load = "load the rules of the project from rules.md and do what they say, always"
+    goes_on = "This session is being continued from a previous conversation that ran out"
+    names = [f"{number:08d}-0000-4000-8000-000000000001" for number in range(6)]
+    for number, name in enumerate(names):
+        at = 10 * number
+        begin = load if number < 3 else goes_on
+        lines = [prompt(at + 1, None, f"{begin} {number}"), prompt(at + 2, at + 1, f"Job {number}")]
+        put(home, name, lines[:1] if number == 5 else lines)
+
+    def titles() -> list[str]:
+        assert 0 == main(["list", "--json"])
+        rows = json.loads(capsys.readouterr().out)["sessions"]
+        return [row["title"] for row in sorted(rows, key=lambda row: str(row["id"]))]
+
+    assert [f"{load} {number}" for number in range(3)] == titles()[:3]
+    assert ["Job 3", "Job 4"] == titles()[3:5]
+    assert titles()[5].startswith("This session is being continued")
+    put(home, ONE, [prompt(91, None, f"{load} 9"), prompt(92, 91, "Job 9")])
+
+    assert ["Job 0", "Job 1", "Job 2"] == titles()[:3]
+    assert 0 == main(["show", names[1]])
+    assert "Job 1" in capsys.readouterr().out.splitlines()[0]
+    assert 0 == main(["search", "rules", "Job"]), "no message has both"
+    assert f"{names[0][:8]}  Job 0  " in capsys.readouterr().out
+    assert 0 == main(["resume", "Job 2", "--json"])
+    assert names[2] in capsys.readouterr().out

@@ -85,7 +85,7 @@ def catalogue(index: IndexDatabase) -> list[Row]:
     return sorted(
         rows(
             index,
-            "SELECT path, lines, begins_aside, custom_title, ai_title, last_prompt, first_prompt, tag"
+            "SELECT path, lines, begins_aside, custom_title, ai_title, last_prompt, first_prompt, next_prompt, tag"
             " FROM catalogue JOIN files ON files.id = file",
         ),
         key=repr,

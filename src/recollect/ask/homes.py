@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -26,7 +27,9 @@ from recollect.ask.sessions.session import (
 )
 from recollect.ask.tables import ArrowColumns, Walk
 from recollect.errors import Ambiguous, NotFound, StorageError
-from recollect.index.access import OpenIndex, open_index
+from recollect.index import catalogue
+from recollect.index.access import OpenIndex, index_path, is_built, open_index
+from recollect.index.schema import SHARED_HEAD
 from recollect.model.conversation.conversation import Message
 from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.cost.money import PricedResponse, Spending
@@ -217,7 +220,22 @@ class Homes:
         return self._session_of(next(home for home in self.homes if str(home.root) == listed.home), file)
 
     def _session_of(self, home: ClaudeHome, log: SessionFile) -> Session:
-        return Session(home, log, _costs=self._session_costs, cache=self.cache)
+        return Session(home, log, _costs=self._session_costs, _is_shared=self._is_shared, cache=self.cache)
+
+    def _is_shared(self, prompt: str) -> bool:
+        """Whether many sessions begin with this prompt, as far as an index knows that is there already."""
+        if not self._with_index:
+            return prompt[:SHARED_HEAD] in self._shared_prompts
+        if not is_built(index_path(self._roots, self.index_cache)):
+            return False
+        with open_index(self._roots, cache=self.index_cache, is_refreshed=False) as opened:
+            return catalogue.is_shared(opened.database, prompt)
+
+    @functools.cached_property
+    def _shared_prompts(self) -> frozenset[str]:
+        """Beginnings of prompts that many sessions begin with, where every question reads the logs."""
+        with self._index() as opened:
+            return catalogue.shared_prompts(opened.database)
 
     def _session_costs(self, session: str, with_agents: bool) -> Spending:
         """What one session cost, out of the costs of all."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from recollect.errors import NotFound, StorageError
 from recollect.index.frame import ScannedLog
-from recollect.index.schema import AGENT, SESSION, same_uuid
+from recollect.index.schema import AGENT, SESSION, SHARED_BY, SHARED_HEAD, TITLE_COLUMNS, TITLES, same_uuid
 from recollect.model.conversation.agents import MessageCount
 from recollect.model.lines.ids import moment_of, written_at
 from recollect.model.session import SessionSummary
-from recollect.model.text.titles import project_name, title_of
+from recollect.model.text.titles import project_name, title_in
 from recollect.store.logs.summary import log_counts
 from recollect.system.locations import agent_of
 from recollect.system.paths import CLAUDE
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Read but not listed: deleted logs, and logs that were never read.
 _SESSIONS = f"""
-SELECT session, path, home, place.text, names.text, custom_title, ai_title, last_prompt, first_prompt, tag, continued_in,
+SELECT session, path, home, place.text, names.text, {TITLE_COLUMNS}, tag, continued_in,
   copied_from, lost_beginning, client, files.first_at, last_at, catalogue.messages, catalogue.lines, size, damaged, mtime,
   inode = 0, coalesce(inline_agents, 0) + (
     SELECT count(*) FROM files AS own
@@ -60,6 +60,11 @@ _TYPED = """
 SELECT path FROM files WHERE id IN (
   SELECT file FROM messages WHERE id IN (SELECT rowid FROM typed WHERE prompt MATCH ?))
 """
+_SHARED = f"SELECT count(*) FROM catalogue WHERE substr(first_prompt, 1, {SHARED_HEAD}) = substr(?, 1, {SHARED_HEAD})"  # noqa: S608 - a number
+_ALL_SHARED = f"""
+SELECT substr(first_prompt, 1, {SHARED_HEAD}) AS head FROM catalogue
+ WHERE first_prompt NOT NULL GROUP BY head HAVING count(*) >= {SHARED_BY}
+"""  # noqa: S608 - numbers
 # The shortest word by which a prompt is found.
 SHORTEST_WORD = 3
 
@@ -79,7 +84,8 @@ def newest_of(database: IndexDatabase, session: str) -> SessionSummary | None:
 def _session(
     session: str | None, path: str, home: str, cwd: str | None, branch: str | None, *rest: Any
 ) -> SessionSummary:
-    titles, (tag, continued_in, copied_from, lost_beginning, client), rest = rest[:4], rest[4:9], rest[9:]
+    titles, rest = rest[:TITLES], rest[TITLES:]
+    (tag, continued_in, copied_from, lost_beginning, client), rest = rest[:5], rest[5:]
     first_at, last_at, messages, lines, size, damaged, mtime_ns, is_archived, agents = rest
     agent = agent_of(home)
     return SessionSummary(
@@ -87,10 +93,10 @@ def _session(
         agent=agent if agent != CLAUDE else client or CLAUDE,
         project=project_name(cwd or "", os.path.basename(os.path.dirname(path))),  # noqa: PTH119, PTH120 - thousands of rows
         cwd=cwd or None,
-        title=title_of(*titles),
+        title=title_in(titles),
         tag=tag or None,
         branch=branch or None,
-        first_prompt=titles[-1],
+        first_prompt=titles[3],
         first_at=moment_of(first_at),
         last_at=moment_of(last_at),
         modified_at=written_at(mtime_ns),
@@ -106,6 +112,16 @@ def _session(
         home=home,
         path=path,
     )
+
+
+def is_shared(database: IndexDatabase, prompt: str) -> bool:
+    """Whether many sessions begin with such a prompt."""
+    return cast("int", database.value(_SHARED, prompt)) >= SHARED_BY
+
+
+def shared_prompts(database: IndexDatabase) -> frozenset[str]:
+    """The beginnings of all such prompts."""
+    return frozenset(cast("str", head) for (head,) in database.rows(_ALL_SHARED))
 
 
 def sizes(database: IndexDatabase) -> tuple[int, int]:
@@ -143,11 +159,12 @@ def typed(database: IndexDatabase, word: str) -> set[str]:
 
 _UNKNOWN = MessageCount()
 _ADD = """
-INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18) ON CONFLICT DO UPDATE SET
+INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19) ON CONFLICT DO UPDATE SET
   lines = lines + excluded.lines, begins_aside = coalesce(begins_aside, excluded.begins_aside),
   custom_title = coalesce(excluded.custom_title, custom_title), ai_title = coalesce(excluded.ai_title, ai_title),
   last_prompt = coalesce(excluded.last_prompt, last_prompt),
-  first_prompt = coalesce(first_prompt, excluded.first_prompt), tag = coalesce(excluded.tag, tag),
+  first_prompt = coalesce(first_prompt, excluded.first_prompt),
+  next_prompt = coalesce(next_prompt, excluded.next_prompt), tag = coalesce(excluded.tag, tag),
   continued_in = coalesce(excluded.continued_in, continued_in),
   copied_from = coalesce(copied_from, excluded.copied_from),
   lost_beginning = coalesce(lost_beginning, excluded.lost_beginning), client = coalesce(client, excluded.client),
@@ -177,6 +194,7 @@ def add(database: IndexDatabase, file: int, frame: Frame) -> None:
             frame.ai_title,
             frame.last_prompt,
             frame.first_prompt,
+            frame.next_prompt,
             frame.tag,
             frame.continued_in,
             frame.copied_from,
@@ -201,18 +219,18 @@ def forget(database: IndexDatabase, file: int) -> None:
     database.connection.execute("DELETE FROM damage WHERE file = ?", (file,))
 
 
-def known(database: IndexDatabase, file: int) -> tuple[bool, bool | None, MessageCount] | None:
-    """Of a session's log: whether it has a prompt, whether it begins aside, and its count; None if nothing is known."""
+def known(database: IndexDatabase, file: int) -> tuple[int, bool | None, MessageCount] | None:
+    """Of a session's log: how many of its first two prompts are known, whether it begins aside, and its count; None if nothing is known."""
     found = database.rows(
-        "SELECT first_prompt NOT NULL, begins_aside, messages, has_conversation, leaf, bridge, answer, inline_agents"
+        "SELECT (first_prompt NOT NULL) + (next_prompt NOT NULL), begins_aside, messages, has_conversation, leaf, bridge, answer, inline_agents"
         " FROM catalogue WHERE file = ?",
         file,
     )
     if not found:
         return None
-    has_prompt, begins_aside, messages, has_conversation, *rest = found[0]
+    prompts, begins_aside, messages, has_conversation, *rest = found[0]
     count = MessageCount(messages, bool(has_conversation), *rest)  # type: ignore[arg-type]
-    return bool(has_prompt), None if begins_aside is None else bool(begins_aside), count
+    return cast("int", prompts), None if begins_aside is None else bool(begins_aside), count
 
 
 def recounted(opened: OpenIndex) -> dict[str, MessageCount]:

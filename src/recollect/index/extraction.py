@@ -40,7 +40,14 @@ from recollect.model.lines.damage import DEFAULT_LIMITS, FOREIGN_SOURCE, NEWLINE
 from recollect.model.lines.entry import Entry
 from recollect.model.lines.json_text import is_plainly_sound
 from recollect.model.text.terms import indexed_bytes
-from recollect.model.text.titles import FIRST_PROMPT, STATED_BY, read_entry, said_of_session, typed_texts
+from recollect.model.text.titles import (
+    FIRST_PROMPT,
+    NEXT_PROMPT,
+    STATED_BY,
+    read_entry,
+    said_of_session,
+    typed_texts,
+)
 from recollect.model.views.damage import RecordGenerations, code_of, damage_of, generation_of
 from recollect.model.views.fact_line import RESULT, WORKTREE, goes_on_from, origin_of
 from recollect.model.views.facts import (
@@ -76,7 +83,7 @@ class ExtractionJob(NamedTuple):
     start: int = 0
     is_tool_output: bool = False
     is_session: bool = False
-    has_prompt: bool = False
+    prompts: int = 0
     begins_aside: bool | None = None
     message_count: MessageCount | None = None
 
@@ -448,7 +455,7 @@ class SessionListing:
 
     def __init__(self, log: OpenLog, job: ExtractionJob) -> None:
         self._log, self._job = log, job
-        self._has_prompt = job.has_prompt
+        self._prompts = job.prompts
         self._begins_aside = job.begins_aside
         self._points: list[Point] = []
         # Where reading begins inside a line, because its newline was missing, that line is counted already.
@@ -474,15 +481,13 @@ class SessionListing:
         if facts.is_forked and frame.copied_from is None:
             origin = FORK_ORIGIN.search(line.data)
             frame.copied_from = None if origin is None else origin[1].decode()
-        if self._has_prompt and facts.type not in STATED_BY:
+        if self._prompts > 1 and facts.type not in STATED_BY:
             return
-        said = said_of_session(
-            facts, line, begins_aside=self._begins_aside is True, has_prompt=self._has_prompt
-        )
+        said = said_of_session(facts, line, begins_aside=self._begins_aside is True, prompts=self._prompts)
         if said is not None:
             part, text = said
             setattr(frame, part, text)
-            self._has_prompt = self._has_prompt or part == FIRST_PROMPT
+            self._prompts += part in (FIRST_PROMPT, NEXT_PROMPT)
 
     def finish(self, frame: Frame) -> None:
         """Add to the last frame what is known at the end of the log: its count, and which agent it names."""

@@ -114,6 +114,7 @@ class Frame(Struct):
     lines: int = 0
     begins_aside: bool | None = None
     first_prompt: str | None = None
+    next_prompt: str | None = None
     copied_from: str | None = None
     lost_beginning: str | None = None
     client: str | None = None

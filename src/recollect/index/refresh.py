@@ -173,8 +173,8 @@ def _job(index: IndexDatabase, file: int, log: ScannedLog, start: int) -> Extrac
     known = catalogue.known(index, file) if start else None
     if known is None:
         return job
-    has_prompt, begins_aside, count = known
-    return job._replace(has_prompt=has_prompt, begins_aside=begins_aside, message_count=count)
+    prompts, begins_aside, count = known
+    return job._replace(prompts=prompts, begins_aside=begins_aside, message_count=count)
 
 
 def _is_same(before: _IndexedLog, log: ScannedLog) -> bool:

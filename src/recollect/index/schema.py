@@ -21,7 +21,7 @@ import os
 import zlib
 from collections.abc import Iterable
 
-VERSION = 12
+VERSION = 13
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
@@ -59,7 +59,7 @@ CREATE TABLE catalogue(
   file INTEGER PRIMARY KEY,
   lines INTEGER NOT NULL DEFAULT 0,
   begins_aside INTEGER, -- whether its first link is of a side chain
-  custom_title TEXT, ai_title TEXT, last_prompt TEXT, first_prompt TEXT, tag TEXT, -- '' where it was taken away
+  custom_title TEXT, ai_title TEXT, last_prompt TEXT, first_prompt TEXT, next_prompt TEXT, tag TEXT, -- '' where it was taken away
   continued_in TEXT, -- the session that took over
   copied_from TEXT, -- the session that the lines of a fork name
   lost_beginning TEXT, -- the session that a log goes on from, if it begins in the middle
@@ -68,6 +68,7 @@ CREATE TABLE catalogue(
   messages INTEGER, has_conversation INTEGER NOT NULL DEFAULT 0, leaf TEXT, bridge TEXT, answer TEXT,
   inline_agents INTEGER NOT NULL DEFAULT 0
 );
+CREATE INDEX catalogue_by_prompt ON catalogue(substr(first_prompt, 1, 60));
 CREATE TABLE damage(file INTEGER, code TEXT, lines INTEGER NOT NULL, PRIMARY KEY(file, code)) WITHOUT ROWID;
 -- What was found in a file (subject: check, secrets), as the file was then and by the rules of then.
 CREATE TABLE kept(
@@ -165,6 +166,19 @@ CREATE VIRTUAL TABLE recall USING fts5(
 """
 
 ROLE_BITS = 3
+
+# A first prompt is no title where at least so many sessions have the same beginning of so many characters.
+SHARED_HEAD, SHARED_BY = 60, 4
+# The columns that a title is chosen from: three of ``titles.title_of``, three of ``opening_prompt``. The last is asked only where it matters.
+TITLE_COLUMNS = f"""
+  catalogue.custom_title, catalogue.ai_title, catalogue.last_prompt, catalogue.first_prompt, catalogue.next_prompt,
+  catalogue.next_prompt NOT NULL
+    AND coalesce(nullif(catalogue.custom_title, ''), nullif(catalogue.ai_title, ''), nullif(catalogue.last_prompt, '')) IS NULL
+    AND (SELECT count(*) FROM (SELECT 1 FROM catalogue AS other
+      WHERE substr(other.first_prompt, 1, {SHARED_HEAD}) = substr(catalogue.first_prompt, 1, {SHARED_HEAD})
+      LIMIT {SHARED_BY})) = {SHARED_BY}"""  # noqa: S608 - numbers
+TITLES = 6
+"""How many columns these are."""
 
 
 def id_text(value: Id) -> str | None:

@@ -9,8 +9,8 @@ from recollect.index.calls import OK
 from recollect.index.cost_queries import QUARTER
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import CALLS_A_LINE
-from recollect.index.schema import AGENT, MIRRORED, QUARTER_MS, SESSION
-from recollect.model.text.titles import title_of
+from recollect.index.schema import AGENT, MIRRORED, QUARTER_MS, SESSION, TITLE_COLUMNS
+from recollect.model.text.titles import title_in
 
 
 class CallSum(NamedTuple):
@@ -115,7 +115,7 @@ SELECT session, messages.at, uuid, path, offset, length
  ORDER BY messages.at, messages.id
 """  # noqa: S608 - a number of the schema
 _TITLES = f"""
-SELECT session, custom_title, ai_title, last_prompt, first_prompt
+SELECT session, {TITLE_COLUMNS}
   FROM files JOIN catalogue ON catalogue.file = files.id WHERE role = {SESSION} AND session IS NOT NULL
 """  # noqa: S608 - a number of the schema
 
@@ -139,5 +139,5 @@ def typed_prompts(database: IndexDatabase) -> Iterator[TypedPromptRow]:
 
 def session_titles(database: IndexDatabase) -> dict[str, str]:
     """The titles of all sessions by id; a session without one is left out."""
-    found = ((cast("str", session), title_of(*parts)) for session, *parts in database.rows(_TITLES))  # type: ignore[arg-type]
+    found = ((cast("str", session), title_in(parts)) for session, *parts in database.rows(_TITLES))
     return {session: title for session, title in found if title}

@@ -22,8 +22,8 @@ from msgspec import Struct, structs
 
 from recollect.errors import UsageError
 from recollect.index.database import IndexDatabase
-from recollect.index.schema import SPAN_BITS, TOOL_OUTPUT
-from recollect.model.text.titles import title_of
+from recollect.index.schema import SPAN_BITS, TITLE_COLUMNS, TITLES, TOOL_OUTPUT
+from recollect.model.text.titles import title_in
 
 UNDATED = -(1 << 62)  # older than every time
 # A count is exact up to here: each message needs a look-up, and a search should not take longer.
@@ -52,12 +52,11 @@ _VOCABULARY = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab('main', 'texts', 'instance')"
 )
 _NEXT_WORD = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ? LIMIT 1"
-_TITLES = 4  # the last columns, which may give a title
 # Logs, each with the log of its session, in the same home if there is one.
-_LOGS = """
+_LOGS = f"""
 SELECT files.id, files.path, files.size, files.mtime, files.role, files.session, files.agent, place.text, branch.text,
        main_place.text, main_branch.text,
-       custom_title, ai_title, last_prompt, first_prompt
+       {TITLE_COLUMNS}
   FROM files
   LEFT JOIN names AS place ON place.id = files.cwd
   LEFT JOIN names AS branch ON branch.id = files.branch
@@ -68,7 +67,7 @@ SELECT files.id, files.path, files.size, files.mtime, files.role, files.session,
   LEFT JOIN names AS main_place ON main_place.id = main.cwd
   LEFT JOIN names AS main_branch ON main_branch.id = main.branch
  WHERE files.id IN (SELECT value FROM json_each(?))
-"""
+"""  # noqa: S608 - names of columns
 _SESSIONS = "SELECT id, coalesce(session, path) FROM files WHERE id IN (SELECT value FROM json_each(?))"
 _REPEATED = "SELECT DISTINCT text FROM messages WHERE text IN (SELECT value FROM json_each(?)) AND text <> id"
 _PLACES = """
@@ -403,7 +402,7 @@ class TextQueries:
     def logs(self, files: Iterable[int]) -> dict[int, TextLogRow]:
         """Logs by number, if they exist."""
         found = (
-            TextLogRow(*row[:-_TITLES], title_of(*row[-_TITLES:]))  # type: ignore[arg-type, call-arg]
+            TextLogRow(*row[:-TITLES], title_in(row[-TITLES:]))  # type: ignore[arg-type, call-arg]
             for row in self._db.rows(_LOGS, numbers(list(files)))
         )
         return {log.id: log for log in found}

@@ -13,7 +13,7 @@ from itertools import islice
 from recollect.index.extraction import usage_rows
 from recollect.index.frame import UsageRow
 from recollect.model.lines.damage import Line, is_plain, split_lines
-from recollect.model.text.titles import FIRST_PROMPT, LONGEST_TITLE, TITLE_PARTS, said_of_session
+from recollect.model.text.titles import FIRST_PROMPT, LONGEST_TITLE, NEXT_PROMPT, TITLE_PARTS, said_of_session
 from recollect.model.views.facts import LineFacts, facts_of
 from recollect.server.database.records import PreparedLines, TextRow
 from recollect.share.sync.wire import Position, lines_of, plain_text
@@ -106,8 +106,8 @@ class _AppendFacts:
     def _note_title(self, facts: LineFacts, line: Line) -> None:
         if facts.is_link and self._begins_aside is None:
             self._begins_aside = facts.is_sidechain
-        has_prompt = FIRST_PROMPT in self.about
-        said = said_of_session(facts, line, begins_aside=self._begins_aside is True, has_prompt=has_prompt)
+        prompts = sum(part in self.about for part in (FIRST_PROMPT, NEXT_PROMPT))
+        said = said_of_session(facts, line, begins_aside=self._begins_aside is True, prompts=prompts)
         if said is not None and said[0] in TITLE_PARTS:
             self.about[said[0]] = plain_text(said[1], LONGEST_TITLE)
 

@@ -26,12 +26,11 @@ from recollect.ask.tables import MESSAGES, RESPONSES, SESSIONS, TOOL_CALLS, pyar
 from recollect.errors import Busy
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.prices import UNCERTAIN, PriceList
-from recollect.model.text.titles import TITLE_PARTS
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.records import LIVE, Row, UsageSum
 from recollect.server.database.sql import DAY_MS
 from recollect.server.database.sql_usage import USAGE, UsageTableRow, told_rows
-from recollect.server.database.tables import COUNTS, session_ref
+from recollect.server.database.tables import COUNTS, TITLE, session_ref
 from recollect.server.iceberg import IcebergLake, ReplacedRows
 from recollect.system.paths import CLAUDE
 
@@ -42,9 +41,6 @@ _DAY = dt.timedelta(days=1)
 _FARTHEST = 200_000_000_000_000
 _AGENT = "agent-"
 _LAKE_LOCK = 0x6C616B65
-
-
-_TITLES = ", ".join(f"nullif({part}, '')" for part in TITLE_PARTS)
 
 
 class LakeSession(NamedTuple):
@@ -64,7 +60,7 @@ class LakeSession(NamedTuple):
 # What a log says of a response, and the row with the amounts that count for it; None where it does not count.
 _Usage = tuple[UsageTableRow, UsageTableRow | None]
 _SESSION = (
-    f"SELECT id, project, coalesce(title, {_TITLES}), branch,"  # noqa: S608 - constants
+    f"SELECT id, project, {TITLE}, branch,"  # noqa: S608 - constants
     " first_at, last_at, changed, coalesce((SELECT bytes FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0),"
     " state FROM sessions WHERE org = $1"
 )

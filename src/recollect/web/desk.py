@@ -186,7 +186,8 @@ class PageBackend:
             except RecollectError:
                 return None
 
-        return self._glances.get(path, state, look)
+        seen = self._glances.get(path, state, look)
+        return None if seen is None else session.among_others(seen)
 
     def _as_it_is(self, session: Session) -> Session | None:
         """The session with the current size and time of its log; None if it no longer exists."""
@@ -195,4 +196,5 @@ class PageBackend:
         except RecollectError:
             return None
         file = structs.replace(session.file, size=size, mtime_ns=modified, inode=inode)
-        return Session(session.home, file, _costs=self.home._session_costs)  # noqa: SLF001 - no caller's business
+        own = self.home
+        return Session(session.home, file, _costs=own._session_costs, _is_shared=own._is_shared)  # noqa: SLF001 - no caller's business

@@ -367,7 +367,7 @@ class PageSession(Session):
         agents: Callable[[], list[AgentFile]] | None = None,
     ) -> None:
         super().__init__(session.home, session.file)
-        self._costs = session._costs  # noqa: SLF001 - of the same class
+        self._costs, self._is_shared = session._costs, session._is_shared  # noqa: SLF001 - of the same class
         self._name, self._is_archived = session.id, session.is_archived
         self._agents = agents or session.agents
         self.log = LogGraph(session.path) if log is None else log

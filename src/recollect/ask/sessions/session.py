@@ -97,6 +97,7 @@ class Session:
     """
 
     _costs: SessionCosts | None = None
+    _is_shared: Callable[[str], bool] | None = None
     cache: ConversationCache | None = None
 
     def __init__(
@@ -105,10 +106,11 @@ class Session:
         file: SessionFile,
         *,
         _costs: SessionCosts | None = None,
+        _is_shared: Callable[[str], bool] | None = None,
         cache: ConversationCache | None = None,
     ) -> None:
         self.home, self.file = home, file
-        self._costs, self.cache = _costs, cache
+        self._costs, self._is_shared, self.cache = _costs, _is_shared, cache
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} in {self.path.parent.name!a}>"
@@ -146,11 +148,18 @@ class Session:
     @functools.cached_property
     def glance(self) -> LogSummary:
         """What a list shows of it: title, times, directory."""
-        return glance(self.path)
+        return self.among_others(glance(self.path))
+
+    def among_others(self, seen: LogSummary) -> LogSummary:
+        """What its log says of it, with whether many sessions begin with the same prompt, where its title depends on that."""
+        is_named = seen.custom_title or seen.ai_title or seen.last_prompt
+        if self._is_shared is None or is_named or seen.first_prompt is None or seen.next_prompt is None:
+            return seen
+        return structs.replace(seen, is_shared=self._is_shared(seen.first_prompt))
 
     @property
     def title(self) -> str:
-        """Its title, in the client's order: custom, generated, last prompt, first prompt."""
+        """Its title, in the client's order: custom, generated, last prompt, first prompt that is no boilerplate."""
         return self.glance.title or ""
 
     @property

@@ -3,17 +3,18 @@
 The strongest available part is used: the user's title, the generated one, the last prompt, the first prompt.
 Of the first three the last entry in the log counts, and an empty one clears the part. A prompt is what the
 user typed, never text of the client or a tool in the user's name. In a session's log a side chain belongs to
-a sub-agent; a log that begins with one is entirely a sub-agent's.
+a sub-agent; a log that begins with one is entirely a sub-agent's. A first prompt that says nothing of this session,
+because the client wrote it for a session that goes on or many sessions begin with it, gives way to the second.
 
-The result is what the client's own list would show. Texts are unchanged except for their length: the output
+Else the result is what the client's own list would show. Texts are unchanged except for their length: the output
 code makes them safe. Nothing is imported before a line has to be read, so that listing sessions loads little.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from recollect.model.lines.blocks import ImageBlock, TextBlock, ToolResultBlock
 from recollect.model.lines.codec import decode
@@ -31,15 +32,17 @@ from recollect.model.lines.entry import (
 from recollect.model.lines.ids import short_id
 from recollect.model.lines.json_text import loose_object
 from recollect.model.views.fact_line import text_of
-from recollect.model.views.facts import LineFacts
+from recollect.model.views.facts import PROSE, LineFacts
 
 # How the title of a repaired copy ends.
 REPAIRED = "(repaired)"
 
 LONGEST_TITLE = 200
-FIRST_PROMPT = "first_prompt"
+FIRST_PROMPT, NEXT_PROMPT = "first_prompt", "next_prompt"
+# How the client begins a session with a summary of an earlier one.
+GOES_ON = "This session is being continued from a previous conversation"
 # Strongest first.
-TITLE_PARTS = ("custom_title", "ai_title", "last_prompt", FIRST_PROMPT)
+TITLE_PARTS = ("custom_title", "ai_title", "last_prompt", FIRST_PROMPT, NEXT_PROMPT)
 # Metadata entries about a session, by their type. The last one wins.
 STATED_BY = {
     "custom-title": "custom_title",
@@ -58,19 +61,32 @@ _NAMED_IN = {
 
 
 def title_of(
-    custom_title: str | None, ai_title: str | None, last_prompt: str | None, first_prompt: str | None
+    custom_title: str | None, ai_title: str | None, last_prompt: str | None, opening: str | None
 ) -> str:
-    """The custom title, else the generated one, else the last prompt, else the first; "" if there is none."""
-    return custom_title or ai_title or last_prompt or first_prompt or ""
+    """The custom title, else the generated one, else the last prompt, else ``opening_prompt``; "" if there is none."""
+    last = None if (last_prompt or "").startswith(GOES_ON) else last_prompt
+    return custom_title or ai_title or last or opening or last_prompt or ""
+
+
+def opening_prompt(first: str | None, following: str | None, is_shared: bool | int) -> str | None:
+    """The first prompt, or the one that follows it where the first says nothing: many sessions share it, or the client wrote it."""
+    says_nothing = is_shared or (first or "").startswith(GOES_ON)
+    return following or first if says_nothing else first
+
+
+def title_in(columns: Sequence[Any]) -> str:
+    """The title by six values: three of ``title_of``, three of ``opening_prompt``."""
+    custom, generated, last, *prompts = columns
+    return title_of(custom, generated, last, opening_prompt(*prompts))
 
 
 def said_of_session(
-    facts: LineFacts, line: Line, *, begins_aside: bool, has_prompt: bool
+    facts: LineFacts, line: Line, *, begins_aside: bool, prompts: int
 ) -> tuple[str, str] | None:
     """What a line says of its session, such as a part of its title, and the text; None for nearly all lines.
 
-    ``begins_aside``: the log begins with a side chain. ``has_prompt``: the first prompt is known and not
-    searched.
+    ``begins_aside``: the log begins with a side chain. ``prompts``: how many of the first
+    two prompts are known.
     """
     if facts.type in STATED_BY:
         entry = read_entry(line)
@@ -78,12 +94,14 @@ def said_of_session(
         is_stated = entry is not None and entry.kind.value in STATED_BY
         return None if text is None or not is_stated else (STATED_BY[facts.type], text)
     is_own = facts.type == "user" and facts.is_sidechain == begins_aside
-    if has_prompt or not is_own or facts.is_meta or facts.texts is None:
+    if prompts > 1 or not is_own or facts.is_meta or facts.texts is None:
+        return None
+    if prompts and not facts.texts[PROSE]:  # results of tools, which may be large
         return None
 
     entry = read_entry(line)
     prompt = None if entry is None else typed_prompt(entry)
-    return None if prompt is None else (FIRST_PROMPT, prompt)
+    return None if prompt is None else (NEXT_PROMPT if prompts else FIRST_PROMPT, prompt)
 
 
 def directory_name(cwd: str) -> str:

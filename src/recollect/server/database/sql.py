@@ -48,7 +48,7 @@ from recollect.server.database.records import (
 from recollect.server.database.sql_logs import SqlLogs, log_head, packed, unpacked
 from recollect.server.database.sql_people import PersonTables, TenantTables
 from recollect.server.database.sql_usage import usage_query
-from recollect.server.database.tables import session_ref
+from recollect.server.database.tables import TITLE, session_ref
 from recollect.share.sync.wire import (
     LineHits,
     RemoteSession,
@@ -59,9 +59,8 @@ from recollect.share.sync.wire import (
     plain_text,
 )
 
-_TITLE_PARTS_SAID = ", ".join(f"nullif({part}, '')" for part in TITLE_PARTS)
 _SESSION = (
-    f"sessions.id, project, repository, machine, users.name, coalesce(title, {_TITLE_PARTS_SAID}),"  # noqa: S608 - constants
+    f"sessions.id, project, repository, machine, users.name, {TITLE},"  # noqa: S608 - constants
     " branch, cwd, sessions.created, changed, first_at,"
     " last_at, coalesce((SELECT lines FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0),"
     " coalesce((SELECT bytes FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0), held, encrypted,"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import zstandard
 from msgspec.structs import replace
 
-from recollect.model.text.titles import TITLE_PARTS
+from recollect.model.text.titles import FIRST_PROMPT, NEXT_PROMPT, TITLE_PARTS
 from recollect.server.database.records import (
     AUDIT,
     DELETED,
@@ -59,19 +59,24 @@ _NEW_SEGMENT = insert(
 )
 # What a log first said stays, of all else the newest counts.
 _FIRST, _NEWEST = (
-    ("first_at", "cwd", "first_prompt"),
+    ("first_at", "cwd", FIRST_PROMPT, NEXT_PROMPT),
     (
         "last_at",
         "branch",
-        *(part for part in TITLE_PARTS if part != "first_prompt"),
+        *(part for part in TITLE_PARTS if part not in (FIRST_PROMPT, NEXT_PROMPT)),
         "project",
         "repository",
         "machine",
     ),
 )
+# The first prompt of later lines is the second of the session.
+_second = f"CASE WHEN first_prompt IS NULL THEN ${3 + _FIRST.index(NEXT_PROMPT)} ELSE ${3 + _FIRST.index(FIRST_PROMPT)} END"
 _SESSION = (
     "UPDATE sessions SET changed = CASE WHEN changed < $2 THEN $2 ELSE changed END"  # noqa: S608 - names of columns
-    + "".join(f", {name} = coalesce({name}, ${number})" for number, name in enumerate(_FIRST, 3))
+    + "".join(
+        f", {name} = coalesce({name}, {_second if name == NEXT_PROMPT else f'${number}'})"
+        for number, name in enumerate(_FIRST, 3)
+    )
     + "".join(
         f", {name} = coalesce(${number}, {name})" for number, name in enumerate(_NEWEST, 3 + len(_FIRST))
     )

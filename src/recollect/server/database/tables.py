@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
-from recollect.model.text.titles import TITLE_PARTS
+from recollect.index.schema import SHARED_BY, SHARED_HEAD
+from recollect.model.text.titles import GOES_ON, TITLE_PARTS
 
 FIRST_MONTH_MS = 1_735_689_600_000  # 2025-01-01: older lines are rare and share one partition
 _NAMED = "current_setting('recollect.org', true)"
@@ -110,6 +111,7 @@ CREATE TABLE sessions(
   state INTEGER NOT NULL DEFAULT 0, deleted BIGINT, visibility TEXT
 );
 CREATE INDEX sessions_by_change ON sessions(org, changed, id);
+CREATE INDEX sessions_by_prompt ON sessions(org, substr(first_prompt, 1, {SHARED_HEAD}));
 CREATE INDEX sessions_by_id ON sessions(org, id);
 CREATE INDEX sessions_by_deletion ON sessions(deleted) WHERE state = 1;
 CREATE TABLE logs(
@@ -219,6 +221,17 @@ def _policy(table: str) -> str:
         f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;\nALTER TABLE {table} FORCE ROW LEVEL SECURITY;\n"
         f"CREATE POLICY tenant ON {table} USING ({column} = {setting} OR {setting} = '*');\n"
     )
+
+
+# As ``titles.title_of`` and ``opening_prompt`` choose it, among the sessions of one person.
+_GOES_ON = f"= '{GOES_ON}'"
+TITLE = f"""coalesce(title, nullif(custom_title, ''), nullif(ai_title, ''),
+ CASE WHEN substr(last_prompt, 1, {len(GOES_ON)}) {_GOES_ON} THEN NULL ELSE nullif(last_prompt, '') END,
+ CASE WHEN next_prompt IS NOT NULL AND (substr(first_prompt, 1, {len(GOES_ON)}) {_GOES_ON} OR (SELECT count(*) FROM (
+   SELECT 1 FROM sessions AS other WHERE other.org = sessions.org
+    AND substr(other.first_prompt, 1, {SHARED_HEAD}) = substr(sessions.first_prompt, 1, {SHARED_HEAD})
+    AND coalesce(other.user_id, '') = coalesce(sessions.user_id, '') LIMIT {SHARED_BY}) AS few) = {SHARED_BY})
+  THEN next_prompt ELSE nullif(first_prompt, '') END, nullif(last_prompt, ''))"""  # noqa: S608 - constants
 
 
 def session_ref(org: str, session: str) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import os
 import shlex
 import shutil
@@ -26,12 +27,14 @@ from recollect.ask.conversation.content import IndexKeeper, IndexState
 from recollect.ask.homes import Homes
 from recollect.ask.sessions.session import Session
 from recollect.errors import NoAnswer, NotFound, RecollectError, UsageError
+from recollect.model.text.titles import LONGEST_TITLE
 from recollect.server.page.access import MemberSource, OrganizationSource
 from recollect.server.page.listing import ListTurn, TeamList, TeamSession, TeamView
 from recollect.server.page.mirror import Mirror, has_place
 from recollect.server.service import Service
 from recollect.server.tenancy import Caller
 from recollect.share.sync.http_remote import HttpRemote
+from recollect.share.sync.wire import plain_text
 from recollect.store.home_walk import FoundLog
 from recollect.system.locations import is_known_id
 from recollect.system.lock import try_lock
@@ -157,10 +160,17 @@ class MirrorBackend(PageBackend):
                 copy = FoundLog(str(path), "session", name, None, 0, 0, 0, 0)
                 session = self._as_it_is(Session(self.home.homes[0], session_file(copy)))
                 if session is not None:
+                    session._is_shared = functools.partial(self._is_no_title, name)  # noqa: SLF001 - as the server chose
                     return session
         raise NotFound(
             f"session {name!r}: not found, or without a line to show", hint="choose one from the list"
         )
+
+    def _is_no_title(self, name: str, prompt: str) -> bool:
+        """Whether the server chose another title than the first prompt."""
+        listed = self.listed_session(name)
+        title = None if listed is None else listed.remote.title
+        return title is not None and title != plain_text(prompt, LONGEST_TITLE)
 
 
 class MirrorBackends:

@@ -43,7 +43,7 @@ from recollect.model.lines.damage import (
 )
 from recollect.model.lines.entry import Entry, Kind
 from recollect.model.lines.ids import SessionId, parsed_time
-from recollect.model.text.titles import metadata_text, title_of, typed_prompt
+from recollect.model.text.titles import metadata_text, opening_prompt, title_of, typed_prompt
 from recollect.model.views.damage import RecordGenerations, damage_code
 from recollect.model.views.fact_line import FactLine, fact_line
 from recollect.store.logs.reader import LogReader, OpenLog, read_lines
@@ -80,7 +80,7 @@ class LogSummary(Struct, frozen=True, kw_only=True):
 
     Place and start come from the first lines, branch and client version from the
     last ones. ``continued_in`` is the session that took over, ``bridge_session`` the one elsewhere through which
-    it is controlled.
+    it is controlled. ``is_shared``: many sessions begin with the same prompt, which one log cannot tell.
     """
 
     size: int = 0
@@ -92,6 +92,8 @@ class LogSummary(Struct, frozen=True, kw_only=True):
     version: str | None = None
     entrypoint: str | None = None
     first_prompt: str | None = None
+    next_prompt: str | None = None
+    is_shared: bool = False
     last_prompt: str | None = None
     custom_title: str | None = None
     ai_title: str | None = None
@@ -104,7 +106,8 @@ class LogSummary(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str | None:
         """What the client's own list would show, in its order."""
-        return title_of(self.custom_title, self.ai_title, self.last_prompt, self.first_prompt) or None
+        opening = opening_prompt(self.first_prompt, self.next_prompt, self.is_shared)
+        return title_of(self.custom_title, self.ai_title, self.last_prompt, opening) or None
 
     __repr__ = brief_repr
 
@@ -143,7 +146,7 @@ class _Glance:
         self._limits = limits
         self._first_at: dt.datetime | None = None
         self._last_at: dt.datetime | None = None
-        self._prompt: str | None = None
+        self._prompts: list[str] = []
         self._texts: dict[str, str | None] = {}
         # An agent's own log is a side chain from its first line on; elsewhere side chains are not the user's.
         self._begins_aside: bool | None = None
@@ -168,9 +171,12 @@ class _Glance:
         if self._begins_aside is None:
             self._begins_aside = is_aside
         self._has_main_line |= not is_aside
-        if self._prompt is None and facts.type == "user" and is_aside == self._begins_aside:
+        is_own = facts.type == "user" and is_aside == self._begins_aside
+        is_result = bool(self._prompts) and b'"tool_result"' in line.data  # which may be large
+        if is_own and len(self._prompts) < 2 and not is_result:
             entry = self._entry(line)
-            self._prompt = None if entry is None else typed_prompt(entry)
+            prompt = None if entry is None else typed_prompt(entry)
+            self._prompts += [] if prompt is None else [prompt]
         if "entrypoint" not in self._texts and b'"entrypoint"' in line.data:
             chain = entry.chain if (entry := self._entry(line)) is not None else None
             self._texts["entrypoint"] = None if chain is None else chain.entrypoint
@@ -188,9 +194,10 @@ class _Glance:
             size=size,
             first_at=self._first_at,
             last_at=self._last_at,
-            first_prompt=self._prompt,
+            first_prompt=self._prompts[0] if self._prompts else None,
+            next_prompt=self._prompts[1] if len(self._prompts) > 1 else None,
             is_sidechain_only=self._begins_aside is True and not self._has_main_line,
-            **self._texts,
+            **self._texts,  # type: ignore[arg-type]
         )
 
     def _entry(self, line: Line) -> Entry | None:
