@@ -80,6 +80,20 @@ async def test_the_strongest_title_wins(made: World) -> None:
 
 
 @in_a_world()
+async def test_a_first_prompt_that_many_sessions_share_is_no_title(made: World) -> None:
+    """The second one is, though it came later; of three sessions the first still was."""
+    titles, begin = [], "Load the rules of the project and do what they say, every time, without a word"
+    for number in range(4):
+        first = prompt(f"{begin} {number}", f"a-{number}")
+        assert (await made.put(f"s{number}", first)).status_code == 200
+        for later in (prompt(f"Job {number}", f"b-{number}"), prompt("Thanks", f"c-{number}")):
+            assert (await made.put(f"s{number}", later, after(first))).status_code == 200
+            first += later
+        titles.append((await made.ask("GET", "/v1/sessions/s0")).json()["session"]["title"])
+    assert [f"{begin} 0"] * 3 + ["Job 0"] == titles
+
+
+@in_a_world()
 async def test_titles_are_those_of_the_local_lists(made: World) -> None:
     """What the client says in the user's name is no title; a title that was taken away uncovers the one below."""
     clear = prompt("<command-name>/clear</command-name>")
