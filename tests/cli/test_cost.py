@@ -360,9 +360,39 @@ def test_doubt_is_one_line_in_dollars(own_home: Path, capsys: pytest.CaptureFixt
     explained = capsys.readouterr().err
 
     assert 1 == len(told.splitlines())
-    assert "20 % of responses carry no final output count; 1 response of" in told
+    assert "the final output count of 20 % of responses is not known; 1 response of" in told
     assert f"{NEW}: 1 response without a price for 1,000,000 input, which are not in the cost" in explained
     assert "set one: add a section" in explained
+
+
+def test_what_responses_without_a_final_count_may_cost_is_estimated(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Thirty answers of a million tokens for $25 each tell how long two more were; twenty-nine are too few to tell."""
+    at = "2026-11-15T10:00:00.000Z"
+    usage = {"input_tokens": 0, "output_tokens": 1_000_000}
+    sure = [answer(f"s{number}", at, OPUS, **usage) for number in range(30)]
+    unsure = [
+        {**answer(f"u{number}", at, OPUS, **{**usage, "output_tokens": 0}), "version": "2.1.30"}
+        for number in range(2)
+    ]
+    for one in unsure:
+        one["message"]["stop_reason"] = None
+    write(own_home / ".claude", "s", *sure, *unsure)
+    main(["cost"])
+    told = capsys.readouterr().err
+    main(["cost", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    write(own_home / ".claude", "s", *sure[1:], *unsure)
+    main(["cost"])
+    few = capsys.readouterr().err
+
+    assert (
+        "at least $750.00, about $800.00: the final output count of 6 % of responses is not known,"
+        " taken to be as long as the others\n"
+    ) == told
+    assert ("750", "50") == (report["totals"]["cost_usd"], report["uncertain"][0]["estimated_more_usd"])
+    assert "at least $725.00: the final output count of 6 % of responses is not known\n" == few
 
 
 def test_of_a_response_with_one_part_without_a_price_the_rest_is_priced(

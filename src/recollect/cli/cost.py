@@ -267,7 +267,9 @@ def _remarks(report: CostReport, shown: int, *, is_explained: bool) -> Iterator[
         yield f"the {which} {shown:,} of {len(report.rows):,} rows; --limit N or --json shows others"
     doubts = list(_doubts(report))
     if doubts:
-        yield f"at least {dollars(report.totals.pico_usd)}: {'; '.join(doubts)}"
+        more = _estimated_more(report)
+        about = "" if more is None else f", about {dollars(report.totals.pico_usd + more)}"
+        yield f"at least {dollars(report.totals.pico_usd)}{about}: {'; '.join(doubts)}"
     if report.unpriced and is_explained:
         yield from _unpriced(report.unpriced)
     for one in report.uncertain if is_explained else ():
@@ -285,12 +287,20 @@ def _remarks(report: CostReport, shown: int, *, is_explained: bool) -> Iterator[
     yield from map(visible, report.notes)
 
 
+def _estimated_more(report: CostReport) -> int | None:
+    """Pico-dollars that the responses without a final count cost more, if they were like the others; None where that is not known of all."""
+    amounts = [one.estimated_more_usd for one in report.uncertain]
+    known = [amount.pico for amount in amounts if amount is not UNSET]
+    return sum(known) if known and len(known) == len(amounts) else None
+
+
 def _doubts(report: CostReport) -> Iterator[str]:
     """Why the total is only a lower bound."""
     every = report.totals.responses
     if report.uncertain_responses:
         share = _share(report.uncertain_responses, every)
-        yield f"{share} of responses carry no final output count"
+        likeness = ", taken to be as long as the others" if _estimated_more(report) is not None else ""
+        yield f"the final output count of {share} of responses is not known{likeness}"
     if report.unpriced:
         names = [visible(one.model) for one in report.unpriced]
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""

@@ -1210,13 +1210,14 @@ export interface TurnCostsDocument {
   session: AmountDocument
 }
 
-/** Responses whose counts may be too low (or whose price may be another). Versions are looked up to explain. ``cost_usd`` is what is in the totals for them: a lower bound. */
+/** Responses whose counts may be too low (or whose price may be another). Versions are looked up to explain. ``cost_usd`` is what is in the totals for them: a lower bound. ``estimated_more_usd`` is what they cost beyond it if their answers were as long as the others of their model on average, or of all models where those are few; absent where all are few. */
 export interface UncertainUsage {
   model: string
   responses: number
   output_tokens: number
   cost_usd: string
   versions?: string[]
+  estimated_more_usd?: string
 }
 
 /** What the total does not know, said once. ``uncertain_usd`` is a lower bound, part of the total. ``deleted_usd``: of sessions whose logs are gone; it is in the total, and in no list of sessions. ``unrecorded_sessions``: of other agents, without any usage; what they cost is unknown and in no amount. */

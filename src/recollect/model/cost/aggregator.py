@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field, structs
+from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from recollect.model.budget import PICO, BurnRate
 from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
-from recollect.model.cost.money import NO_MODEL, members_of, usd
+from recollect.model.cost.money import NO_MODEL, Usd, members_of, usd
 from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, PriceList, canonical
 from recollect.model.cost.reconcile import RecordedCost
 from recollect.model.cost.report import (
@@ -35,6 +35,7 @@ from recollect.model.lines.blocks import Tokens
 
 _NOTES_TOOLS = "claude"
 _SHOWN_PATHS = 3
+_ENOUGH_RESPONSES = 30  # with a final count, to estimate how long the others were
 
 
 class CostQuery(Struct, frozen=True):
@@ -110,6 +111,7 @@ class CostAggregator:
         self._unlogged: dict[tuple[str, ...], CostTally] = {}
         self._unpriced: dict[str, list[int]] = {}
         self._uncertain: dict[str, list[int]] = {}
+        self._certain: dict[str, list[int]] = {}
         # Whether a sum held tokens of a class without a price: it must be taken apart to be exact.
         self.has_gap = False
 
@@ -146,8 +148,14 @@ class CostAggregator:
                 for model, (responses, *counts) in sorted(self._unpriced.items())
             ),
             uncertain=tuple(
-                UncertainUsage(model, responses, output, usd(pico))
-                for model, (responses, output, pico) in sorted(self._uncertain.items())
+                UncertainUsage(
+                    model,
+                    responses,
+                    output,
+                    usd(pico),
+                    estimated_more_usd=self._estimated_more(model, *rated),
+                )
+                for model, (responses, output, pico, *rated) in sorted(self._uncertain.items())
             ),
             **about,
         )
@@ -177,13 +185,27 @@ class CostAggregator:
             tally.unrecorded += unrecorded
         if one.variant & UNCERTAIN and one.responses:
             tally.uncertain += one.responses
-            _grow(self._uncertain, one.model or NO_MODEL, (one.responses, one.output, pico))
+            price = asked.prices.find(one.model or "", max(one.quarter, 0), one.variant)
+            rate = 0 if price is None else price[1] or 0
+            amounts = (one.responses, one.output, pico, one.responses * rate, one.output * rate)
+            _grow(self._uncertain, one.model or NO_MODEL, amounts)
+        elif one.responses:
+            _grow(self._certain, one.model or NO_MODEL, (one.responses, one.output))
         if one.timed:
             tally.timed += one.timed
             tally.timed_ms += one.timed_ms
             tally.timed_output += one.timed_output
         if asked.is_explained:
             self._explain(tally, one)
+
+    def _estimated_more(self, model: str, responses: int, output: int) -> Usd | UnsetType:
+        """``responses`` and ``output`` times the price of a token of output, in pico-dollars."""
+        known, length = self._certain.get(model, (0, 0))
+        if known < _ENOUGH_RESPONSES:
+            known, length = map(sum, zip((0, 0), *self._certain.values(), strict=True))
+        if self._asked.mode != "calculate" or known < _ENOUGH_RESPONSES:
+            return UNSET
+        return usd(max(responses * length // known - output, 0))
 
     def _explain(self, tally: CostTally, one: UsageGroup) -> None:
         tally.lines += one.lines

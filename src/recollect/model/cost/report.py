@@ -203,7 +203,8 @@ class UnpricedModel(TokenMembers, frozen=True, kw_only=True):
 class UncertainUsage(Struct, frozen=True, rename={"usd": "cost_usd"}):
     """Responses whose counts may be too low (or whose price may be another). Versions are looked up to explain.
 
-    ``cost_usd`` is what is in the totals for them: a lower bound.
+    ``cost_usd`` is what is in the totals for them: a lower bound. ``estimated_more_usd`` is what they cost beyond it if their
+    answers were as long as the others of their model on average, or of all models where those are few; absent where all are few.
     """
 
     model: str
@@ -211,6 +212,7 @@ class UncertainUsage(Struct, frozen=True, rename={"usd": "cost_usd"}):
     output_tokens: int
     usd: Usd
     versions: tuple[str, ...] | UnsetType = UNSET
+    estimated_more_usd: Usd | UnsetType = UNSET
 
 
 class CostReport(Struct, frozen=True, kw_only=True):
