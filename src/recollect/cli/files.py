@@ -41,7 +41,7 @@ from recollect.cli.terminal.sessions import named_session, note_unreadable, open
 from recollect.cli.terminal.text import counted, session_names, shortened, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.model.files.history import FileVersion, version_at
-from recollect.model.lines.ids import command_name
+from recollect.model.lines.ids import command_name, hint_name
 from recollect.store.file_backups import restorable, touched_files
 
 _FILE_NAME = re.compile(r"[\w.-]+\.[A-Za-z]\w{0,5}")
@@ -170,7 +170,7 @@ def _say_changes(options: Namespace, found: NetChanges, session: Session | None)
         output.say(row + by)
     say_total(found)
     if session is not None:
-        name = command_name(session.id, session.path)
+        name = hint_name(session.id, session.path)
         versions, diff = command(options, "files", name, "--versions"), command(options, "diff", name)
         output.note(f"All versions, also of files only read: {versions}; the lines: {diff}")
     elif ids:

@@ -97,6 +97,13 @@ def test_only_the_time_that_was_asked_for_counts(home: Path) -> None:
     assert changes(home, until=last - dt.timedelta(days=1)) == {}
 
 
+def test_a_file_that_is_edited_unseen_is_not_new(tmp_path: Path) -> None:
+    told = {"filePath": A, "oldString": "one", "newString": "two", "structuredPatch": []}
+    edited = used(2, "Edit", told, file_path=A, old_string="one", new_string="two")
+    put(tmp_path / "home", ONE, [prompt(1, None, "Q"), *edited], cwd="/srv/shop")
+    assert changes(tmp_path / "home")[A].kind == "changed"
+
+
 @pytest.mark.parametrize(
     ("wanted", "fits"),
     [

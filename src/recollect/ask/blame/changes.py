@@ -137,7 +137,7 @@ def _net(path: str, ends: list[_Ends]) -> FileNetChange:
     tally = single if text is None else _tally(text)
     return FileNetChange(
         path=path,
-        kind=_kind(before, after, text),
+        kind=_kind(before, after, text, is_edited=own[0].source is VersionSource.EDIT),
         added=tally.added,
         removed=tally.removed,
         changes=len(own),
@@ -149,9 +149,10 @@ def _net(path: str, ends: list[_Ends]) -> FileNetChange:
 
 
 def _kind(
-    before: FileVersion | None, after: FileVersion, text: str | None
+    before: FileVersion | None, after: FileVersion, text: str | None, *, is_edited: bool
 ) -> Literal["created", "changed", "deleted", "unchanged"]:
-    was_there = before is not None and before.existed
+    # What is edited was there, though nobody had seen it.
+    was_there = is_edited if before is None else before.existed
     if not after.existed:
         return "deleted" if was_there else "unchanged"
     if not was_there:
