@@ -308,8 +308,8 @@ def test_ctrl_c_while_two_processes_read(own_home: Path, tmp_path: Path, is_for_
         "import sys\n"
         "from recollect.cli import main\n"
         "from recollect.index import refresh\n"
-        "from recollect.system import pool\n"
-        f"pool._PROGRAM = ('-c', {worker!r}, sys.argv[1])\n"
+        "from recollect.system import workers\n"
+        f"workers._PROGRAM = ('-c', {worker!r}, sys.argv[1])\n"
         "refresh.cores, refresh._BUNDLE, refresh._WORTH_A_PROCESS = lambda: 3, 1, 1\n"
         "sys.exit(main.main(['cost', '--no-index']))\n"
     )

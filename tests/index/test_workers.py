@@ -16,7 +16,7 @@ from recollect.index import refresh
 from recollect.index.extraction import ExtractionJob, frames
 from recollect.index.frame import Frame
 from recollect.index.refresh import frames_of
-from recollect.system import pool
+from recollect.system import workers
 from tests.talk import assistant, encoded, user
 
 
@@ -88,14 +88,14 @@ def test_jobs_of_a_process_that_dies_are_finished_here(
 ) -> None:
     """All of them, also those nobody was given yet; what was made before may come again."""
     started: list[subprocess.Popen[bytes]] = []
-    original = pool._started
+    original = workers._started
 
     def noted() -> subprocess.Popen[bytes]:
         started.append(original())
         return started[-1]
 
     found: dict[int, list[Frame | None]] = defaultdict(list)
-    with mock.patch.object(pool, "_started", noted), mock.patch.object(refresh, "_BUNDLE", bundle):
+    with mock.patch.object(workers, "_started", noted), mock.patch.object(refresh, "_BUNDLE", bundle):
         for number, frame in frames_of(jobs, bytes_of(jobs), processes=count):
             if not found:
                 for worker in started:

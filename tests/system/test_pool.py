@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import Busy
-from recollect.system import pool as pools
+from recollect.system import workers
 from recollect.system.pool import (
     DeadlinePassed,
     TaskEvent,
@@ -38,13 +38,13 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The processes that are started."""
     found: list[subprocess.Popen[bytes]] = []
-    original = pools._started
+    original = workers._started
 
     def noted() -> subprocess.Popen[bytes]:
         found.append(original())
         return found[-1]
 
-    monkeypatch.setattr(pools, "_started", noted)
+    monkeypatch.setattr(workers, "_started", noted)
     return found
 
 
@@ -153,7 +153,7 @@ def test_a_program_that_speaks_nonsense_is_not_believed(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It did nothing of what it was given."""
-    monkeypatch.setattr(pools, "_PROGRAM", ("-c", program))
+    monkeypatch.setattr(workers, "_PROGRAM", ("-c", program))
 
     assert [(0, 1), (1, 1), (2, 1)] == sorted(WorkerPool(counting, 1, processes=2).answers([1, 1, 1]))
 

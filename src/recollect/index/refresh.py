@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-import pickle
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -347,22 +346,21 @@ def _tune(index: IndexDatabase, *, bulk: bool) -> None:
 
 
 def extraction_job(_: None) -> Run:
-    """A job of ``system.pool``: the frames of some logs."""
-    return _packed_frames
+    """A job of ``system.pool``: the frames of some logs, those of small logs together."""
+    return _frames_together
 
 
-def _packed_frames(packed: bytes) -> Iterator[bytes]:
-    """The frames of some logs, those of small logs together."""
+def _frames_together(jobs: Sequence[tuple[int, ExtractionJob]]) -> Iterator[list[NumberedFrame]]:
     held: list[NumberedFrame] = []
     size = 0
-    for number, job in pickle.loads(packed):  # noqa: S301 - of the process that started this one
+    for number, job in jobs:
         for item in numbered_frames(number, job):
             held.append(item)
             size += 0 if item[1] is None else item[1].end - item[1].start
             if size >= _PIECE:
-                yield pickle.dumps(held)
+                yield held
                 held, size = [], 0
-    yield pickle.dumps(held)
+    yield held
 
 
 def frames_of(
@@ -375,9 +373,9 @@ def frames_of(
         [(number, jobs[number]) for number in bundle] for bundle in bundles(range(len(jobs)), sizes, _BUNDLE)
     ]
     pool = WorkerPool(extraction_job, processes=count, waiting=_WAITING)
-    for event in pool.events([pickle.dumps(task) for task in tasks]):
+    for event in pool.events(tasks):
         if not event.is_end:
-            yield from pickle.loads(event.value)  # noqa: S301 - of a process of ours
+            yield from event.value
         elif event.problem is not None:
             # From the start: frames that were already applied are refused.
             for number, job in tasks[event.task]:

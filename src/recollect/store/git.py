@@ -11,7 +11,6 @@ import datetime as dt
 import os
 import stat
 import struct
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -101,6 +100,8 @@ def _objects(answer: bytes, count: int) -> Iterator[bytes | None]:
 
 def _git(directory: Path, words: Sequence[str], given: bytes = b"") -> bytes:
     """What git prints; nothing where it cannot answer."""
+    import subprocess  # most who look for a repository run no git
+
     environment = {
         name: os.environ[name] for name in ("PATH", "HOME", "XDG_CONFIG_HOME") if name in os.environ
     }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import queue
 from collections import Counter
 
 import pytest
 
-from recollect.system.pool import TaskEvent, WorkerPool
+from recollect.system.pool import TaskEvent
+from recollect.system.workers import Workers
 
 SOON = 60.0
 
@@ -15,13 +15,13 @@ SOON = 60.0
 def near_after(monkeypatch: pytest.MonkeyPatch, events: int) -> float:
     """A deadline that is near once so many events of a pool came: a loaded machine may start slowly."""
     came: Counter[int] = Counter()
-    awaited = WorkerPool._awaited
+    awaited = Workers._awaited
 
-    def counted(pool: WorkerPool, news: queue.Queue[TaskEvent | None]) -> TaskEvent | None:
-        event = awaited(pool, news)
-        came[id(pool)] += 1
+    def counted(workers: Workers) -> TaskEvent | None:
+        event = awaited(workers)
+        came[id(workers)] += 1
         return event
 
-    monkeypatch.setattr(WorkerPool, "_awaited", counted)
-    monkeypatch.setattr(WorkerPool, "_seconds_left", lambda pool: SOON if came[id(pool)] < events else 1.0)
+    monkeypatch.setattr(Workers, "_awaited", counted)
+    monkeypatch.setattr(Workers, "_seconds_left", lambda workers: SOON if came[id(workers)] < events else 1.0)
     return SOON

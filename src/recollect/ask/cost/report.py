@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import time
-import zoneinfo
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -221,6 +220,8 @@ def zone_of(name: str | None) -> dt.tzinfo | None:
         return None
     if name.upper() == "UTC":
         return dt.UTC
+    import zoneinfo
+
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

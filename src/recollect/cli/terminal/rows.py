@@ -7,7 +7,6 @@ begins with an apostrophe.
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
 import io
 import re
@@ -135,6 +134,8 @@ def print_data(options: Namespace, document: Struct | Mapping[str, object], rows
 
 def print_csv(rows: Sequence[object]) -> int:
     """Print rows with a line of headings. A column is there if some row has it. Returns the exit status 0."""
+    import csv
+
     cells = [dict(_cells("", to_builtins(row, enc_hook=str))) for row in rows]
     heads = list(dict.fromkeys(name for row in cells for name in row))
     text = io.StringIO()

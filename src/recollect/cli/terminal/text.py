@@ -8,7 +8,6 @@ survive, and only if the caller asks for more than one line.
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import functools
 import re
 import unicodedata
@@ -180,6 +179,8 @@ def model_name(model: str) -> str:
 
 def near_miss(given: str, known: Iterable[str]) -> str:
     """``: did you mean list?`` for a word that is nearly one of the known; else nothing."""
+    import difflib
+
     bare = {name.lstrip("-"): name for name in known}
     near = difflib.get_close_matches(given.lstrip("-"), list(bare), 1)
     return f": did you mean {bare[near[0]]}?" if near else ""

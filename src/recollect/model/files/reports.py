@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -351,6 +350,8 @@ def _between(old: Sequence[str], new: Sequence[str]) -> LineTally:
     old, new = old[: len(old) - end], new[: len(new) - end]
     if len(old) + len(new) > _MOST_COMPARED:  # comparing takes quadratic time
         return LineTally(len(new), len(old))
+    import difflib  # most lines of a log report no change
+
     return _signed(list(difflib.unified_diff(old, new, lineterm="", n=0))[2:])
 
 
