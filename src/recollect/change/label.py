@@ -21,7 +21,7 @@ from recollect.change.undo import ChangeDocument, RequestDocument
 from recollect.errors import UsageError
 from recollect.model.lines.damage import readable_entries
 from recollect.model.lines.entry import CustomTitle, Tag
-from recollect.store.changes.labels import GivenLabel, LabelKind, give, label_line
+from recollect.store.labels import GivenLabel, LabelKind, give, label_line
 from recollect.store.session_files import HomeBorder
 
 LONGEST = 200

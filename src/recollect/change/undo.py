@@ -7,7 +7,7 @@ Whatever recollect changes in a home is kept in one of three places, by ids that
   be undone.
 * the trash (``store/trash.py``, in ``trash/``): sessions that rm and cleanup took out as a whole. What is put back
   leaves the trash; ``rm`` takes it out again. Files that the client's next clean-up would delete get the present time.
-* the session logs themselves: a title or tag is a line that is added (``store/changes/labels.py``); taking it back adds
+* the session logs themselves: a title or tag is a line that is added (``store/labels.py``); taking it back adds
   the one that was there before.
 
 What one command changed is one batch, listed and taken back by one id; each of its changes has an id of its own too.
@@ -34,8 +34,8 @@ from recollect.errors import Ambiguous, Busy, NotFound, RecollectError, UsageErr
 from recollect.model.lines.ids import command_name
 from recollect.store.changes.batch import one_batch, word_of
 from recollect.store.changes.journal import Change, ChangeJournal, ChangeState, Step
-from recollect.store.changes.labels import given, taken_back
 from recollect.store.home import ClaudeHome
+from recollect.store.labels import given, taken_back
 from recollect.store.live import live_sessions
 from recollect.store.session_files import hold_logs
 from recollect.store.trash import TrashBatch, trash_at

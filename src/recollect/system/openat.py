@@ -193,14 +193,24 @@ def open_beneath(root: Path, relative: str) -> int:
             opened = descend(top, parts, _READ)
         finally:
             os.close(top)
+        _require_file(opened)
     except FileNotFoundError as cause:
         raise NotFound(f"no file at {path}", hint="it may have been cleaned up") from cause
     except OSError as cause:
         raise _refused(path, cause) from cause
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
-        raise _refused(path, OSError(errno.EINVAL, "not a regular file"))
     return opened
+
+
+def _require_file(opened: int) -> None:
+    """Close what is no regular file, or cannot be told to be one, and raise ``OSError``."""
+    is_file = False
+    try:
+        is_file = stat.S_ISREG(os.fstat(opened).st_mode)
+    finally:
+        if not is_file:
+            os.close(opened)
+    if not is_file:
+        raise OSError(errno.EINVAL, "not a regular file")
 
 
 def descend(top: int, parts: tuple[str, ...], flags: int) -> int:
