@@ -68,7 +68,7 @@ def _open_to_others() -> str | None:
 
 def _root() -> str | None:
     may_mount = hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("mount")
-    return None if may_mount else "only root may mount a small disk"
+    return None if may_mount else "only root may mount a disk, give files away or make a control group"
 
 
 def _no_root() -> str | None:
@@ -115,7 +115,7 @@ NEEDS = (
     Need("compiler", "builds a library that makes calls fail", _program("cc", "a C compiler")),
     Need("zsh", "completes words in zsh", _program("zsh")),
     Need("fish", "completes words in fish", _program("fish")),
-    Need("root", "mounts a disk", _root),
+    Need("root", "mounts a disk, gives files away or makes a control group", _root),
     Need("no_root", "closes files to its own user", _no_root),
     Need("torture", "takes minutes", _torture),
 )

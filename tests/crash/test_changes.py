@@ -209,6 +209,7 @@ def test_a_million_lines_are_replaced_and_undone_in_little_memory(quick_director
     assert (1_000_000 * len(LINE % 0), True, True) == (log.stat().st_size, is_upper, peak < 60 * 1024)
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("full", ["home", "data"])
 def test_a_full_disk_changes_nothing_and_works_again(tmp_path: Path, full: str) -> None:
     """The disk of the home, or that of the journal, has no room: all is as before; with room it succeeds."""

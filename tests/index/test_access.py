@@ -349,6 +349,7 @@ with open_index([Path(sys.argv[1])], cache=Path(sys.argv[2])) as opened:
 
 
 class TestNoRoom:
+    @pytest.mark.root
     def test_a_first_index_that_does_not_fit_is_taken_away_and_the_logs_are_read(
         self, home: Path, cache: Path
     ) -> None:
@@ -366,6 +367,7 @@ class TestNoRoom:
 
         assert ([".lock"], before) == (left, logs_of(home))
 
+    @pytest.mark.root
     def test_a_whole_index_stays_as_it_was_when_more_does_not_fit(self, home: Path, cache: Path) -> None:
         """The answer then comes from the logs; with more room the index goes on where it was."""
         with small_disk(cache, "size=8m"):

@@ -312,6 +312,7 @@ def test_what_the_command_names_below_tmp_is_shown_and_the_rest_is_not(tmp_path:
     assert b"beside" == result.stdout
 
 
+@pytest.mark.root
 def test_a_killed_supervisor_does_not_set_its_children_free(tmp_path: Path) -> None:
     """The machine may run out of memory and pick just him: with a control group nobody is left all the same."""
     mark = f"4713{os.getpid()}"

@@ -196,7 +196,7 @@ def test_a_directory_cannot_move_where_a_step_makes_another(home: Path) -> None:
 # --- applying ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.root
 def test_root_does_not_take_a_file_from_its_owner(log: Path, journal: ChangeJournal) -> None:
     """A log of user 1234 is still theirs after root has repaired it."""
     os.chown(log, 1234, 4321)
