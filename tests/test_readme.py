@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from recollect.cli.main import COMMANDS, command_parser, main
 from recollect.sample import sample_home
@@ -42,16 +41,7 @@ def timeless(text: str) -> list[str]:
     ]
 
 
-def cases() -> list[ParameterSet]:
-    """The README's picture of `recollect` alone is of the screen before it had sentences; it may be right already."""
-    older = [pytest.mark.xfail(reason="the README is being rewritten", strict=False)]
-    return [
-        pytest.param(*one, id=one[0], marks=older if one[0] == "recollect --home :sample" else [])
-        for one in examples()
-    ]
-
-
-@pytest.mark.parametrize(("command", "shown"), cases())
+@pytest.mark.parametrize(("command", "shown"), examples(), ids=[command for command, _ in examples()])
 def test_a_command_of_the_readme_prints_what_it_shows(
     command: str,
     shown: str,

@@ -122,6 +122,7 @@ def test_no_canary_comes_out(
 ) -> None:
     """Never on stderr, on stdout only where showing logs is what the command is for, never in our own files."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
+    monkeypatch.chdir(own_home)  # some write a file that is named like a session
     for arguments in ARGUMENTS.get(command, ANY):
         shown, noted = run(capsys, *command.split(), *arguments)
 

@@ -257,14 +257,14 @@ def test_an_agent_without_a_home_is_said_and_no_other_home_is_read(
     assert not printed.out
 
 
-@pytest.mark.parametrize("words", [["--agent", "foo", "list"], ["list", "--agent=codex,foo"]])
+@pytest.mark.parametrize("words", [["--agent", "xyzzy", "list"], ["list", "--agent=codex,xyzzy"]])
 def test_an_unknown_agent_is_named_with_the_command_and_those_that_are_known(
     capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     """Before and after the command alike; the usage of the command is not printed for it."""
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert "--agent foo: no such agent\n" in said
+    assert "--agent xyzzy: no such agent\n" in said
     assert "claude, codex, opencode, gemini, qwen" in said
     assert "usage" not in said
 

@@ -235,15 +235,23 @@ def _newest(sessions: Sequence[SessionSummary], now: dt.datetime, room: int | No
     names, ages = session_names(one.id for one in sessions), [ago(one.shown_at, now) for one in sessions]
     costs = [dollars(one.pico_usd) if one.pico_usd or one.cost_usd is not None else "-" for one in sessions]
     age, cost = (max(map(width, cells)) for cells in (ages, costs))
-    tails = ["  ".join([_project(one.cwd or Path(one.path).parent.name), *_marks(one)]) for one in sessions]
-    left = _LONGEST_TITLE
+    left, tails = _LONGEST_TITLE, [_tail(one, _PROJECT) for one in sessions]
     if room is not None:
-        left = max(room - 10 - width(names[0]) - age - cost - max(map(plain_width, tails)), _PROJECT)
+        taken = 10 + width(names[0]) + age + cost
+        if room - taken - max(map(plain_width, tails)) < _PROJECT:
+            tails = [_tail(one, 0) for one in sessions]
+        left = max(room - taken - max(map(plain_width, tails)), 1)
     for one, name, when, spent, tail in zip(sessions, names, ages, costs, tails, strict=True):
         title = padded(shortened(visible(one.title) or "(no title)", left), left)
         yield "  " + "  ".join(
             [output.styled(name, "cyan"), f"{when:>{age}}", f"{spent:>{cost}}", title, tail]
         )
+
+
+def _tail(one: SessionSummary, columns: int) -> str:
+    """Where it was, where there is room for it, and what else is to be known of it."""
+    place = [shortened(_project(one.cwd or Path(one.path).parent.name), columns)] if columns else []
+    return "  ".join([*place, *_marks(one)])
 
 
 def _marks(one: SessionSummary) -> list[str]:
