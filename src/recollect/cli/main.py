@@ -394,6 +394,7 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
         from recollect.cli.terminal.homes import note_no_home
 
         note_no_home()
+    choose_options(())
     return code
 
 
@@ -443,6 +444,7 @@ def _refused(problem: RecollectError | OSError, *, as_json: bool) -> int:
     if as_json and not output.has_written():
         error = {"message": message, "hint": output.typed(hint), "exit_code": code, "matches": list(matches)}
         output.print_json({"error": error})
+    output.choose_options(())  # where a program runs several commands, the next one begins anew
     return code
 
 
