@@ -392,7 +392,7 @@ def test_a_killed_protect_leaves_the_crontab_and_the_settings_old_or_new(
         protecting(place.home, place.data)
         both = {one.session for one in archive_at(place.data).manifests()} == {ONE, TWO}
         ends["can be done"] += tree_of(place.home) == new and entries() == ([OWN_LINE], 1) and both
-        run(place, "--remove")
+        run(place, "off")
         ends["undone"] += tree_of(place.home) == old and entries() == ([OWN_LINE], 0)
 
     ends = sweep(quick_directory, operation, how, judge, "protect")

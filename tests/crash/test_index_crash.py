@@ -95,7 +95,7 @@ def apply(*arguments):
         time.sleep(600)
     return real(*arguments)
 Ingest.apply = apply
-sys.exit(main(["--home", sys.argv[1], "--home", sys.argv[2], "--data", sys.argv[3], "index", "rebuild"]))
+sys.exit(main(["--home", sys.argv[1], "--home", sys.argv[2], "--data", sys.argv[3], "data", "index", "rebuild"]))
 """
 INTERRUPTED = (130, "recollect: interrupted\n")
 

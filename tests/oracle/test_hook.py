@@ -27,7 +27,7 @@ class Hooked(Client):
         rules = self.cwd.parent / "rules.json"
         rules.write_text(json.dumps(RULES))
         own = f"--home {self.config} --data {self.cwd.parent / 'own'}"
-        command = f"{program} -m recollect {own} perm hook --rules {rules} {options} || exit 2"
+        command = f"{program} -m recollect {own} rules hook --rules {rules} {options} || exit 2"
         hook = {"matcher": "*", "hooks": [{"type": "command", "command": command}]}
         self.config.mkdir(parents=True, exist_ok=True)
         document: dict[str, Any] = {"hooks": {"PreToolUse": [hook]}, "permissions": permissions}

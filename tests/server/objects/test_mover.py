@@ -358,7 +358,7 @@ def test_the_worker_is_a_role_of_serve(
     assert main(["team", "serve", "worker", "--once", "--objects", bucket.address]) == 0
     assert "Moved 0 lines into 0 objects" in capsys.readouterr().out
     for words, told in (
-        (["team", "serve", "--once"], "--once: is for `serve worker`"),
+        (["team", "serve", "--once"], "--once: is for `team serve worker`"),
         (["team", "serve", "worker"], "needs an object store"),
         (
             ["team", "serve", "worker", "--migrate", "--objects", bucket.address],
