@@ -6,7 +6,6 @@ is imported only when that command runs. What ``--help`` says of each stands in 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -147,8 +146,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         from recollect.cli.completion import complete
 
         complete()
-    if argv is None:
-        gc.disable()  # until the modules of the command are loaded: none of them is garbage
     arguments = list(sys.argv[1:] if argv is None else argv)
     _make_streams_safe()
     try:
@@ -358,9 +355,6 @@ def command_parser(command: str) -> ArgumentParser:
 
 def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> int:
     run = command_functions(command)[1]
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
     from recollect.cli.terminal.options import CHOSEN, agents_named
     from recollect.cli.terminal.output import choose_options
 
