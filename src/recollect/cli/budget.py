@@ -89,7 +89,7 @@ def _say_window(window: Window) -> None:
 def _end(window: Window) -> str:
     if window.runs_out_at is not None:
         return f", runs out {window.runs_out_at.astimezone():%a %H:%M} at this pace"
-    return "" if window.resets_at is None else f", begins anew {window.resets_at.astimezone():%a %H:%M}"
+    return "" if window.resets_at is None else f", resets {window.resets_at.astimezone():%a %H:%M}"
 
 
 def _team(options: Namespace, settings: BudgetSettings) -> PersonCosts | None:

@@ -70,10 +70,10 @@ def _window(name: str, opened: OpenIndex, limits: list[RateLimitDocument], now: 
             basis="no window is open: the next prompt begins one",
         )
     usd = _spent(opened, since, now)
-    told = _told_allowance(name, opened, limits)
-    allowed = _largest(name, opened, since) if told is None else told
+    reported = _reported_allowance(name, opened, limits)
+    allowed = _largest(name, opened, since) if reported is None else reported
     percent = round(usd * 100 / allowed) if allowed else None
-    if told is not None:
+    if reported is not None:
         basis = "estimated from past windows of which the agent said the share"
     elif allowed:
         basis = f"estimated beside your largest {NAMES[name]} of the last {_PAST.days} days"
@@ -87,8 +87,8 @@ def _window(name: str, opened: OpenIndex, limits: list[RateLimitDocument], now: 
         used_percentage=percent,
         is_estimated=True,
         basis=basis,
-        is_beside_past=told is None,
-        runs_out_at=None if told is None else _run_out(since, percent, now, resets_at),
+        is_beside_past=reported is None,
+        runs_out_at=None if reported is None else _run_out(since, percent, now, resets_at),
     )
 
 
@@ -133,14 +133,14 @@ def _open_block(opened: OpenIndex, now: dt.datetime) -> tuple[dt.datetime | None
     return None, None
 
 
-def _told_allowance(name: str, opened: OpenIndex, limits: list[RateLimitDocument]) -> Decimal | None:
+def _reported_allowance(name: str, opened: OpenIndex, limits: list[RateLimitDocument]) -> Decimal | None:
     """What a whole window may cost by what the agent said of past ones; None where it said nothing."""
-    told = []
+    reported = []
     for resets, percent, at in _past_limits(limits):
         spent = _spent(opened, resets - LENGTHS[name], at)
         if spent:
-            told.append(spent * 100 / percent)
-    return statistics.median(told) if told else None
+            reported.append(spent * 100 / percent)
+    return statistics.median(reported) if reported else None
 
 
 def _past_limits(limits: Iterable[RateLimitDocument]) -> list[tuple[dt.datetime, int, dt.datetime]]:
